@@ -3,45 +3,44 @@
 //! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as `queue.txt`. Each workload has
 //! several *sides*: our crates and the peers. A workload specifies a program for each side:
 //!
-//! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or
-//!   examples of other crates ([`Program::Example`]), built with `--release`.
+//! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or examples of other crates ([`Program::Example`]), built
+//!   with `--release`.
 //! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]), a separate workspace with its own
 //!   `Cargo.lock`. The kube-rs programs are built in `target/bench/kube/`.
 //! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]). `go.sum` pins the dependencies of the Go
 //!   programs. The Go programs are built in `target/bench/AREA/`.
 //!
-//! A benchmark program runs the workload in its arguments **once**. The last line of the program's output is a JSON object with
-//! figures:
+//! A benchmark program runs the workload in its arguments **once**. The last line of its output is a JSON object with figures:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures cover only the measured part of the program run:
+//! All figures cover only the measured part of a run:
 //!
 //! * `wall_ns` is the wall time.
 //! * `cpu_ns` is the CPU time of all threads.
 //! * `allocations` is the number of heap allocations.
 //! * `peak_bytes` is the peak resident memory minus the resident memory at the start.
 //! * `operations` is the number of operations.
-//! * `adds` and `gets` are the numbers of keys that were added to a queue and returned by it.
+//! * `adds` and `gets` are the numbers of keys that were added to a queue and that the queue returned.
 //! * `figures` contains other values, keyed by unit ([`Measure::Figure`]).
 //!
-//! If a program cannot measure a figure, it omits the figure, and the table cell is empty.
+//! A program omits a figure that it cannot measure, and then the table cell is empty.
 //!
 //! A program that needs a server receives the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG`
 //! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). All sides share a server, except in workloads that compare servers
-//! ([`Around::Servers`]). In workloads that compare servers, each side has its own server, and the argument `--processes ID,ID`
-//! contains the process ids of the server.
+//! ([`Around::Servers`]). In workloads that compare servers, each side has a separate server, and the argument `--processes
+//! ID,ID` contains the process IDs of the server.
 //!
-//! The programs of a workload run alternately (ours, peer, ours, peer, …), so other load on the machine affects all sides.
+//! The programs of a workload run alternately (ours, peer, ours, peer, …), so that other load on the machine affects all sides.
 //! Published figures require at least [`Workload::runs`] runs of each side. The result table has one row per [`Measure`] with the
 //! median of each side. The *ratio* compares our side to the best peer: 2.0 means half the cost, and 0.5 means double the cost.
 //! If a tool such as `go` is missing, or a peer cannot be built, the peer's column is empty, and the reason is printed.
 //!
-//! All published figures on a page come from the same commit. `--docs` requires a clean working tree that does not change during
-//! the measurement. `--docs` also requires that the machine is idle.
+//! All published figures on a page come from the same commit. Therefore, `--docs` requires a clean working tree that does not
+//! change during the measurement. `--docs` also requires an idle machine.
 
 mod areas;
 mod build;
@@ -69,14 +68,13 @@ pub(crate) struct Area {
 }
 
 pub(crate) struct Workload {
-    /// The text in the first column of the table, which must be unique within the area.
+    /// The text in the first column of the table, which is unique within the area.
     pub(crate) name: &'static str,
-    /// The variants of our side. The name of the workload describes the first variant.
+    /// The variants of our side. The name of the workload refers to the first variant.
     pub(crate) ours: Vec<Variant>,
     pub(crate) peers: Vec<(&'static str, Run)>,
     pub(crate) around: Around,
-    /// The number of runs per side for published figures. Short workloads need many runs, because their figures vary more between
-    /// runs.
+    /// The number of runs per side for published figures. Short workloads need more runs, because their figures vary more.
     pub(crate) runs: usize,
 }
 
@@ -99,8 +97,8 @@ pub(crate) enum Around {
 }
 
 impl Around {
-    /// Returns the program of the server and its arguments. Clients of a load server get its URL, and clients of the other
-    /// servers get a kubeconfig file.
+    /// Returns the program of the server and its arguments. Clients of a load server need its URL, and clients of other servers
+    /// need a kubeconfig file.
     pub(crate) fn server(self, quick: bool) -> Option<(&'static str, Vec<String>)> {
         let of_size = |option: &str, full: usize| {
             let size = if quick { full / 50 } else { full };
@@ -121,7 +119,7 @@ pub(crate) const REAL: &str = "kube-apiserver";
 
 /// A configuration of our side for a workload.
 pub(crate) struct Variant {
-    /// How the variant differs from the first variant, or an empty string for the first variant.
+    /// The difference to the first variant, or an empty string for the first variant.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
     /// The measures and the goals of the table rows. A row without goals is informational.

@@ -1,6 +1,6 @@
 //! `cargo xtask ci` runs all checks of the project and prints one line per step.
 //!
-//! All steps run even if an earlier step fails, so that one run reports all problems. If a step fails, the output
+//! All steps run even if one of them fails, so that a single run reports all problems. If a step fails, the output
 //! contains its log, and a command that runs only this step. The full output of each step is in
 //! `target/ci/STEP.log`.
 
@@ -122,8 +122,8 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
                 let own = sh.clone();
                 parallel.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Print the name of the running step. The line of a parallel step is printed at the end, so that it
-                // does not interrupt another line.
+                // Print the name of the running step. The line of a parallel step is printed when it ends, so that
+                // the line does not interrupt another line.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
@@ -157,7 +157,7 @@ impl Report {
                 println!("{step} failed; alone: cargo xtask ci --only {step}\n");
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => self.tests.add(error.tests),
-                    // Count one failure for a step that failed for a reason other than a test.
+                    // If a step failed for another reason than a test, count one failure.
                     _ => self.tests.failed += 1,
                 }
                 self.failed.push(step);

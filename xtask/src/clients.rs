@@ -1,12 +1,12 @@
 //! `cargo xtask conformance --clients` runs the requests of a typical controller against the embedded server, once with
 //! each of several client libraries.
 //!
-//! Each client is a program that runs the scenario and fails at the first result that differs from a real cluster. The
+//! Each client is a program that runs the scenario, and fails at the first result that differs from a real cluster. The
 //! clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
 //! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
 //!
-//! A client is skipped if its tool is not installed. The last output line lists the skipped clients. A skipped client
-//! counts as failed with `--all`, or if `--only` names the client. Each tool downloads dependencies to its usual cache
+//! A client is skipped if its tool is not installed. The last line of the output lists the skipped clients. A skipped
+//! client counts as failed with `--all`, or if `--only` names it. Each tool downloads dependencies to its usual cache
 //! and writes build artifacts to the target folder.
 
 use std::fmt;
@@ -30,8 +30,8 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the scenario with all clients, or with the clients in the comma-separated list `only`. If `all` is set, a
-/// skipped client counts as failed.
+/// Runs the scenario with all clients, or with the clients in the comma-separated list `only`. If `all` is set, skipped
+/// clients count as failed.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -64,7 +64,7 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
 enum Day {
     Ok,
     Failed(String),
-    /// The tool for the client is not installed.
+    /// The client was skipped, because its tool is not installed.
     NotRun {
         tool: &'static str,
     },
@@ -106,7 +106,6 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// Starts the embedded server with TLS in a separate process.
 fn start_server(sh: &Shell, target: &Path, kubeconfig: &Path) -> anyhow::Result<Killed> {
     let cargo = crate::cargo();
     cmd!(sh, "{cargo} build --quiet --locked --package pintle-apiserver").quiet().run()?;
@@ -165,7 +164,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// Runs the scenario with the kube example, which starts the embedded server in its own process.
+/// Runs the scenario with the kube example, which starts an embedded server in its own process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");
@@ -195,7 +194,7 @@ fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
 fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let folder = work.join("java");
     let _project = sh.push_dir("crates/conformance/clients/java");
-    // Maven writes build artifacts to the target folder.
+    // Let Maven write its build artifacts to the target folder.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
 }

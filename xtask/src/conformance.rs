@@ -1,5 +1,5 @@
 //! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. The job can also run the
-//! client's test scenarios, or a fleet of electors, against a real server.
+//! client's test scenarios or a fleet of electors against a real server.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     let (cargo, replay) = (crate::cargo(), &flags.replay);
     let only = flags.only.iter().map(|only| format!("--only={only}"));
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {only...} {replay...}");
-    // Omit the error, because the replay program has already printed it.
+    // The replay program has already printed the error, so omit it.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -44,7 +44,7 @@ fn compare(sh: &Shell, folder: &Path, args: &[OsString]) -> anyhow::Result<ExitC
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the test scenarios of the client against a real kube-apiserver. The tests of the client run these scenarios
+/// Runs the test scenarios of the client against a real kube-apiserver. The client's tests run the same scenarios
 /// against the embedded server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = RealServer::start(sh)?;

@@ -9,7 +9,7 @@ pub(crate) const SITE: &str = "doc --workspace --exclude pintle-bench --exclude 
 
 pub(crate) fn run(sh: &Shell) -> anyhow::Result<ExitCode> {
     let cargo = crate::cargo();
-    // This flag includes the pages in `docs/` in the documentation of the facade crate.
+    // With this flag, the documentation of the facade crate includes the pages in `docs/`.
     let _flags = sh.push_env("RUSTDOCFLAGS", "-D warnings --cfg pintle_docs");
     let args = SITE.split(' ');
     cmd!(sh, "{cargo} {args...}").quiet().run()?;

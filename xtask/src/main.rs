@@ -1,7 +1,7 @@
 //! The development jobs of this project. Run a job with `cargo xtask JOB`.
 //!
-//! Each job has its own module. [`ci`] runs all checks, [`tidy`] checks the rules of this repository, [`docs`] builds
-//! the documentation, [`mod@bench`] compares Pintle to its peers, [`conformance`] compares the API server to a real
+//! Each job has its own module. [`ci`] runs all checks, [`tidy`] checks the repository's rules, [`docs`] builds the
+//! documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`] compares the API server with a real
 //! one, and [`new_operator`] creates an operator project.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
@@ -67,7 +67,7 @@ fn packages(sh: &Shell) -> anyhow::Result<Vec<serde_json::Value>> {
     metadata(sh)?["packages"].as_array().cloned().context("cargo metadata contains no packages")
 }
 
-/// Returns the files below a folder, without the files and folders whose name is in `skip`.
+/// Returns the files below a folder, except files and folders whose names are in `skip`.
 fn files(folder: &Path, skip: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {

@@ -1,7 +1,7 @@
 //! `cargo xtask new-operator NAME` creates an operator project outside of this workspace.
 //!
-//! The template `crates/pintle/template` is a complete project. The job copies this template with a different name and
-//! a different path to Pintle.
+//! The template `crates/pintle/template` is a complete project. The job copies it with another name and another path
+//! to Pintle.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::flags::NewOperator;
 
 const TEMPLATE: &str = "crates/pintle/template";
 const PLACEHOLDER: &str = "website-operator";
-/// The start of the line in the template that declares the dependency on Pintle.
+/// The beginning of the line in the template that declares the dependency on Pintle.
 const DEPENDENCY: &str = "pintle = { path = \"..\"";
-/// The maximum length of a project name. This name is also used as a label value and as the name of a Lease.
+/// The maximum length of a project name. The name also becomes a label value and the name of a Lease.
 const LONGEST: usize = 50;
 
-/// Names that the compiler or cargo rejects, and names of crates that every project uses.
+/// Names that the compiler or cargo rejects, and names of crates that every project depends on.
 const TAKEN: &str = "\
     abstract alloc as async await become box break build const continue core crate deps do dyn else enum examples \
     extern false final fn for gen if impl in incremental k8s-openapi let loop macro match mod move mut operator \
@@ -51,7 +51,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         bail!("{} is not empty; choose another --path", folder.display());
     }
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    // Resolve symbolic links, because cargo does not follow them when it removes `..` from the path of a dependency.
+    // Resolve symbolic links, because cargo does not follow them when it removes `..` from a dependency's path.
     let folder = &folder.canonicalize()?;
     let pintle = relative(folder, &root.canonicalize()?);
     let template = root.join(TEMPLATE);
@@ -61,7 +61,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
         fs::write(&target, fill(&text, name, &pintle)).with_context(|| format!("writing {}", target.display()))?;
     }
-    // Copy the lock file, so that the project uses the dependency versions that this repository is tested with. cargo
+    // Copy the lock file, so that the project has the dependency versions that this repository is tested with. cargo
     // removes unused entries.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let (cargo, manifest) = (crate::cargo(), folder.join("Cargo.toml"));
@@ -70,7 +70,7 @@ pub(crate) fn write(sh: &Shell, name: &str, folder: &Path) -> anyhow::Result<()>
 }
 
 /// Replaces the project name and the paths to Pintle in a template file. Builds on this machine and builds of the
-/// container image use different paths.
+/// container image need different paths.
 fn fill(text: &str, name: &str, pintle: &Path) -> String {
     let in_image = normal(&Path::new("/src").join(name).join(pintle));
     let (pintle, in_image) = (slashes(pintle), slashes(&in_image));
@@ -81,7 +81,6 @@ fn fill(text: &str, name: &str, pintle: &Path) -> String {
         .replace(&PLACEHOLDER.replace('-', "_"), &name.replace('-', "_"))
 }
 
-/// Checks that `name` is a valid name for a package, a Lease and a namespace.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     let is_kebab_case = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('-').all(word);

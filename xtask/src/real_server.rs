@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver with etcd, both of which end on drop.
+/// A running kube-apiserver with etcd, both of which are killed on drop.
 pub(crate) struct RealServer {
     port: u16,
-    /// The processes, latest first, because kube-apiserver must end before etcd.
+    /// The processes, with the latest first, because kube-apiserver must end before etcd.
     processes: Vec<Killed>,
     folder: TempDir,
 }
@@ -20,7 +20,7 @@ pub(crate) struct RealServer {
 pub(crate) const TOKEN: &str = "conformance";
 
 impl RealServer {
-    /// Starts etcd and kube-apiserver with data and logs in a temporary folder. `start` returns before the
+    /// Starts etcd and kube-apiserver with data and logs in a temporary folder. Does not wait until the
     /// servers are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
@@ -30,7 +30,7 @@ impl RealServer {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The second token belongs to a user without permissions, for the client's tests.
+        // The second token is for a user without permissions, whom the client's tests need.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api_port))?;
@@ -59,9 +59,10 @@ impl RealServer {
                 ("service-account-key-file", "accounts.pub"),
                 ("service-account-signing-key-file", "accounts.key"),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
-                // Allow privileged containers, as in the embedded server.
+                // Allow privileged containers, like the embedded server.
                 ("allow-privileged", "true"),
-                // The ServiceAccount plugin would reject pods, because no controller creates service accounts.
+                // The ServiceAccount plugin would reject pods, because no controller creates service accounts
+                // here.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -76,7 +77,6 @@ impl RealServer {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the process IDs of kube-apiserver and etcd.
     pub(crate) fn process_ids(&self) -> Vec<u32> {
         self.processes.iter().map(|process| process.0.id()).collect()
     }
@@ -97,12 +97,11 @@ impl RealServer {
     }
 }
 
-/// A process that is killed on drop.
 pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // Ignore errors, because the process may already have exited.
+        // Ignore the error, because the process may already have exited.
         drop(self.0.kill());
         drop(self.0.wait());
     }

@@ -71,7 +71,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     bail!("{}\n{} findings", lines.join("\n"), lines.len());
 }
 
-/// Returns all text files of the repository, including untracked but not ignored files.
+/// Returns all text files of the repository, including untracked files that are not ignored.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
     let mut paths: Vec<PathBuf> = match listed {
@@ -83,13 +83,13 @@ fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
         }
     };
     paths.sort();
-    // Skip files that are deleted or not valid UTF-8.
+    // Skip deleted files, and files that are not valid UTF-8.
     let text =
         |path: PathBuf| Some(Source { text: String::from_utf8(std::fs::read(root.join(&path)).ok()?).ok()?, path });
     Ok(paths.into_iter().filter_map(text).collect())
 }
 
-/// Returns the source files of a crate without the test modules in files named `tests.rs`.
+/// Returns the source files of a crate, except test modules in files named `tests.rs`.
 fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a Source> {
     let src = Path::new("crates").join(name).join("src");
     sources.iter().filter(move |source| {

@@ -1,4 +1,4 @@
-//! Resource quantities, such as CPU and memory, that can be added and compared.
+//! Adds and compares resource quantities, such as CPU and memory.
 
 use std::collections::BTreeMap;
 

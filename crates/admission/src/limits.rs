@@ -11,8 +11,7 @@ use crate::amounts::Amounts;
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The resources that a pod's `spec.resources` can contain.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// The maximum quantity that is compared in thousandths of a unit, because larger quantities are compared in whole
-/// units.
+/// The maximum quantity for a comparison in thousandths of a unit. Larger quantities are compared in whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
 /// Returns `true` if limit ranges apply to the write. For a pod, limit ranges apply only to creates and resizes.
@@ -70,7 +69,7 @@ fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
-/// Sets the requests or limits that a container does not specify, and returns the names of their resources.
+/// Sets the requests or limits that a container does not specify. Returns the names of the resources that were set.
 fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
@@ -111,7 +110,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// Sums the containers' quantities, which a quantity in `spec.resources` replaces.
+/// Returns a pod's total quantities. A quantity in `spec.resources` replaces the sum of the containers' quantities.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -243,8 +242,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns `true` if `a` is greater than `b`. Compares in thousandths of a unit if all quantities in `all` are at most
-/// [`MAX_IN_MILLI`], and in whole units otherwise.
+/// Returns `true` if `a` is greater than `b`. Compares thousandths of a unit if no quantity in `all` exceeds
+/// [`MAX_IN_MILLI`], and whole units otherwise.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -21,7 +21,7 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // Skip the resources that this container does not use, because `start` already includes all earlier sidecars.
+        // Skip resources that this container does not use, because `start` already includes all earlier sidecars.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
-/// The values that an `enum` allows, in a hash table, because an `enum` can have tens of thousands of values.
+/// The values that an `enum` allows. The values are in a hash table, because an `enum` can have tens of thousands of
+/// values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     /// The allowed values in the order of the schema.

@@ -1,5 +1,5 @@
-//! The approval annotation, which definitions in API groups of the Kubernetes project must have. Its value is the URL
-//! of an API review, or the reason why there was no review.
+//! The approval annotation, which definitions in API groups of the Kubernetes project must have. The value of the
+//! annotation is the URL of an API review, or the reason why there was no review.
 
 use std::mem::discriminant;
 
@@ -12,7 +12,6 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 
 enum Approval<'a> {
     Missing,
-    /// The annotation's value is not a URL and has no `unapproved` prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -29,9 +28,8 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a required approval annotation is missing or invalid. If the stored definition has no
-/// annotation, an update needs no annotation either. An update may also replace an invalid annotation with another
-/// invalid one.
+/// Returns an error if a required approval annotation is missing or invalid. An update may leave a missing annotation
+/// missing, or replace an invalid annotation with another invalid one.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -68,7 +66,6 @@ pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str
     })
 }
 
-/// Returns `true` if `group` belongs to the Kubernetes project.
 fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
 }

@@ -13,8 +13,8 @@ pub(super) struct Cell {
     steps: Vec<Hop>,
 }
 
-/// Returns a version's columns, and the functions that compute their cells. The first column is the name, followed by
-/// the additional printer columns. Without additional printer columns, the second column is the age.
+/// Returns a version's columns, and the functions that compute their cells. The columns are the name, followed by the
+/// additional printer columns or, if there are none, by the age.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];

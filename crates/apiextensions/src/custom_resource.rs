@@ -1,4 +1,4 @@
-//! Creates the kinds that an established definition defines.
+//! Creates the kinds of an established definition.
 
 use std::sync::Arc;
 

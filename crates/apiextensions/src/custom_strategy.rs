@@ -28,7 +28,7 @@ pub(super) struct Versions {
     /// The cost of validating one object in the version with the most expensive validation. A cost of 1 corresponds to
     /// the time to process one byte of a request body.
     pub(super) weight: usize,
-    /// The index of the storage version in the lists of this struct.
+    /// The storage version's index in the lists of `Versions`.
     pub(super) storage_index: usize,
     /// The conversion webhook and a copy of the schemas of all versions, or `None` if a conversion only changes
     /// `apiVersion`.
@@ -42,7 +42,6 @@ impl Versions {
     }
 }
 
-/// The strategy of one version of a custom resource.
 #[derive(Clone)]
 pub(super) struct CustomStrategy {
     versions: Arc<Versions>,
@@ -57,9 +56,9 @@ pub(super) struct CustomStrategy {
     deprecation: Option<String>,
     /// A hash of this version and the current definition.
     form: u64,
-    /// The webhook conversions of the current request.
+    /// The webhook calls of the current request, through which objects are converted.
     calls: Option<WebhookCalls>,
-    /// Whether this strategy stores objects in its own version instead of the storage version.
+    /// If `true`, this strategy stores objects in its own version instead of the storage version.
     keeps_version: bool,
 }
 
@@ -122,7 +121,7 @@ impl CustomStrategy {
         errors
     }
 
-    /// Evaluates the validation rules, unless the object has an error that could make a rule fail.
+    /// Evaluates the CEL rules for an object. Skips the rules if the object has an error that could make a rule fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
         let Some(tree) = self.versions.rules.get(self.index).and_then(Option::as_ref) else { return };
         // Skip the rules for an object without a name, because the metadata validation has already reported it.
@@ -137,8 +136,8 @@ impl CustomStrategy {
         errors.extend(rule_errors);
     }
 
-    /// Converts an object with the definition's webhook, or returns `None` if there is no webhook or no converted
-    /// object.
+    /// Converts an object with the definition's webhook. Returns `None` if there is no webhook, or if the converted
+    /// object is not available yet.
     fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
         let (webhook, _) = self.versions.conversion.as_ref().filter(|_| from != to)?;
         let mut converted = Json::clone(&*self.calls.as_ref()?.find_conversion(webhook, object, from, to)?);
@@ -153,7 +152,6 @@ impl CustomStrategy {
     }
 }
 
-/// An error of one of these types prevents the evaluation of an object's CEL rules.
 const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
@@ -163,8 +161,8 @@ const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
 ];
 
 /// Checks the number of replicas at a path of the scale subresource. Returns an error if the path has a value that is
-/// not a valid number of replicas. As in kube-apiserver, the error for a value of the wrong type contains 0 instead of
-/// the value.
+/// not a valid number of replicas. As in kube-apiserver, the error for a value of a wrong type shows 0 instead of this
+/// value.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let type_error = |value: &Json, expected: &str| {
@@ -247,7 +245,7 @@ impl Strategy for CustomStrategy {
         let at = self.versions.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.versions.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
-            // Only report the fields of an object in an unknown version, because later code rejects the object.
+            // For an unknown version, only report the unknown fields, because later code rejects the object.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
                 fields
@@ -375,8 +373,8 @@ impl Strategy for CustomStrategy {
         let Some(api_version) = self.versions.api_versions.get(self.index) else {
             return Arc::clone(object);
         };
-        // Use the defaults from the schema of the version that the object was written in. Use the schema of the served
-        // version only to prune unknown fields.
+        // Use the defaults of the version in which the object was written. The schema of the served version is only
+        // used to prune unknown fields.
         let Some(schema) = self.versions.schemas.get(stored_index) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && stored_index == self.index {

@@ -5,8 +5,8 @@ use pintle_json::Json;
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are not nullable and have no default. Do not call `drop_nulls` for the body of a
-/// server-side apply, but for all other decoded objects.
+/// Drops nulls in fields that are not nullable and have no default. Call `drop_nulls` for each decoded object, except
+/// for the body of a server-side apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -39,8 +39,8 @@ const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Adds the defaults of fields that are absent, or that are null although the schema does not allow null.
 ///
-/// The fields of a missing object get no defaults. Stops after the total size of the added defaults exceeds a limit,
-/// because a small body can add the same long default thousands of times.
+/// The fields of a missing object get no defaults. Stops when the total size of the added defaults exceeds a limit,
+/// because a small body can use the same long default thousands of times.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }
@@ -77,7 +77,6 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
     }
 }
 
-/// Replaces a null value with its default, and adds the defaults of nested fields.
 fn fill_present(schema: &Structural, value: &mut Json, left: &mut usize) {
     if let Some(default) = replacement(schema, value).filter(|_| *left > 0) {
         *left = left.saturating_sub(weight::of_value(default));
@@ -91,7 +90,6 @@ fn replacement<'s>(schema: &'s Structural, value: &Json) -> Option<&'s Json> {
     schema.default.as_ref().filter(|_| value.is_null() && !takes_null(schema))
 }
 
-/// Returns `true` if [`default`] would not change `value`.
 pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     match value {
         Json::Object(members) => {

@@ -1,5 +1,5 @@
-//! Validates definitions. An error in every version is reported once, with the path of a v1beta1 field that applied to
-//! all versions, such as `spec.validation`.
+//! Validates definitions. If all versions have the same error, it is reported once, with the path of the v1beta1 field
+//! for all versions, such as `spec.validation`.
 
 mod branches;
 mod children;
@@ -21,8 +21,8 @@ use pintle_kinds::webhook_service::{
 
 use super::{approval, is_established};
 
-/// The maximum number of short names and of categories. The server keeps each version under all of these names, so this
-/// limit bounds the memory. kube-apiserver has no such limit.
+/// The maximum number of short names and of categories. The limit on names bounds the memory, because the server
+/// indexes each version by all its names. kube-apiserver has no such limit.
 const MAX_NAMES: usize = 100;
 
 /// Returns a definition's errors. `old` is the stored definition if the request is an update.
@@ -161,8 +161,8 @@ fn conversion_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
 
 const REVIEW_VERSIONS: &str = "/spec/conversion/webhook/conversionReviewVersions";
 
-/// Validates the review versions of the conversion webhook. If the stored list contains no supported version, an update
-/// may still leave the list unchanged.
+/// Validates the review versions of the conversion webhook. An update may leave a list of review versions unchanged
+/// even if the list contains no supported version.
 fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     const FIELD: &str = "spec.conversion.conversionReviewVersions";
     let is_supported = |object: &Json| object.texts(REVIEW_VERSIONS).any(is_supported_review_version);

@@ -8,8 +8,8 @@ use pintle_json::Json;
 use super::field_path::FieldPath;
 use super::structural::Structural;
 
-/// Returns an error for each duplicate item in a list of type `set` or `map`. The path of each error refers to
-/// the second occurrence of the item.
+/// Returns an error for each duplicate item in a list of type `set` or `map`. Each error has the path of the item's
+/// second occurrence.
 pub(crate) fn errors(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let duplicate_errors = |value: &Json| {
         let mut errors = FieldErrors::default();

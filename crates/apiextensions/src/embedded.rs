@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects, as if Go had decoded and encoded it. Leaves metadata that cannot be
-/// decoded unchanged, because validation rejects it.
+/// Normalizes the metadata of embedded objects, as if Go had decoded and encoded it. Does not change undecodable
+/// metadata, because validation rejects it.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -75,7 +75,6 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Validates the embedded objects. Each embedded object must have a valid `apiVersion`, `kind` and `metadata`.
 pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     collect_errors(schema, value, FieldPath::Start(""), &mut errors);

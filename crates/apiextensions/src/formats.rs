@@ -14,8 +14,8 @@ use pintle_cel::__private::{
 };
 use regex::Regex;
 
-/// The known formats, without dashes. A schema with another format causes a warning. Format names are compared
-/// without dashes.
+/// The names of the known formats, without dashes, because format names are compared without dashes. A schema with
+/// another format causes a warning.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",

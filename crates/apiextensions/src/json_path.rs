@@ -115,7 +115,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the index of the closing bracket, skipping nested brackets and brackets in quotes.
+/// Returns the index of the matching closing bracket. Skips nested brackets and brackets in quotes.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {

@@ -40,7 +40,7 @@ impl DefinitionNames {
         }
     }
 
-    /// Returns these names as a JSON object without empty optional names.
+    /// Returns the names as a JSON object. Omits optional names that are empty.
     fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [

@@ -5,15 +5,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The maximum size of a pattern's automaton, in bytes.
 const LARGEST_AUTOMATON: usize = 32 << 10;
 /// The number of search steps per validation step.
 const SEARCH_STEPS: usize = 16;
 /// The maximum number of instructions in a compiled pattern. For comparison, Go's limit is about three times as
 /// high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
-/// The maximum length of a pattern, in bytes. The maximum pattern length is low, because three characters can be
-/// enough for a class with thousands of characters.
+/// The maximum length of a pattern, in bytes. The limit on the length is low, because three characters of a pattern can
+/// represent a class with thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// The memory budget for a definition's patterns, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus
 /// [`OF_PATTERN_CHARACTER`] per byte, [`OF_INSTRUCTION`] per instruction and [`OF_NAMED_CLASS`] per named Unicode
@@ -36,7 +35,7 @@ impl Pattern {
         Self { text: text.into(), parsed: OnceLock::new() }
     }
 
-    /// Returns whether the pattern matches, and the number of search steps, or `None` if the search exceeds
+    /// Returns `true` if the pattern matches, and the number of search steps. Returns `None` if the search exceeds
     /// `max_steps`. An invalid pattern matches every string.
     pub(super) fn matches(&self, text: &str, max_steps: usize) -> Option<(bool, usize)> {
         let Some(pattern) = self.parsed.get_or_init(|| parse(&self.text).ok()) else { return Some((true, 0)) };
@@ -62,8 +61,8 @@ fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
     if pattern.instructions() > MAX_INSTRUCTIONS { Err(TOO_LARGE.into()) } else { Ok(pattern) }
 }
 
-/// Estimates the cost of compiling a pattern. An automaton contains one copy of a repeated expression for each
-/// repetition. A Unicode class adds thousands of characters to an automaton.
+/// Estimates the cost of compiling a pattern. The automaton contains a copy of a repeated expression for each
+/// repetition, and a Unicode class adds thousands of characters.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {
@@ -75,7 +74,7 @@ fn weight(pattern: &str) -> usize {
     pattern.len() * copies * of_character
 }
 
-/// A definition's distinct patterns, so that equal patterns share one compiled automaton.
+/// The distinct patterns of a definition. Equal patterns share one compiled automaton.
 #[derive(Debug)]
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,

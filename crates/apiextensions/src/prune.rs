@@ -9,9 +9,8 @@ use super::structural::{Additional, Structural};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource and returns their paths. The total size of the returned paths has a
-/// limit. The returned paths start with the object's metadata and end with embedded metadata. The paths in each group
-/// are sorted.
+/// Removes unknown fields from a custom resource and returns their paths. Limits the total size of the returned paths.
+/// The paths are grouped by [`Place`] and sorted in each group.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);
@@ -19,15 +18,15 @@ pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     removed.paths.concat()
 }
 
-/// The paths of the removed fields, grouped by [`Place`]. Their total size is limited, because a single path can be as
-/// long as the object.
+/// The paths of the removed fields, grouped by [`Place`]. The total size of the paths is limited, because a single path
+/// can be as long as the object.
 #[derive(Default)]
 struct Removed {
     paths: [Vec<String>; 3],
     bytes: usize,
 }
 
-/// The part of the object that contained a removed field, in reporting order.
+/// The part of the object that contained a removed field. The order of the variants is the reporting order.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,
@@ -35,7 +34,6 @@ enum Place {
     EmbeddedMetadata,
 }
 
-/// The maximum total size of the reported paths, in bytes.
 const MAX_PATH_BYTES: usize = 4 << 20;
 
 impl Removed {
@@ -48,7 +46,6 @@ impl Removed {
     }
 }
 
-/// Removes unknown fields from a nested value of a custom resource.
 pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
     self::value(schema, value, schema.preserve_unknown, FieldPath::Start(""), &mut Removed::default());
 }
@@ -95,7 +92,6 @@ pub(super) fn prune_defaults(schema: &mut Structural) {
     schema.properties.values_mut().chain(schema.items.as_deref_mut()).chain(additional).for_each(prune_defaults);
 }
 
-/// Returns `true` if [`prune`] would not change the object.
 pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
     let Some(members) = object.as_object() else { return true };
     metadata_is_pruned(members) && members_are_pruned(schema, members, schema.preserve_unknown, true)
@@ -131,8 +127,8 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
     });
 }
 
-/// Prunes a value, but keeps the value's own unknown fields if `preserves` is true. A list with
-/// `x-kubernetes-preserve-unknown-fields` also keeps unknown fields of its items, except inside declared fields.
+/// Prunes nested values. Also removes the unknown fields of `value` itself, unless `preserves` is true. A list with
+/// `x-kubernetes-preserve-unknown-fields` keeps the unknown fields of its items, except inside declared fields.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {

@@ -1,4 +1,4 @@
-//! Finds the values that an update does not change, because errors in unchanged values do not make the update fail.
+//! Finds the values that an update does not change. Errors in unchanged values do not make the update fail.
 
 use std::collections::HashMap;
 
@@ -31,13 +31,13 @@ pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool 
     }
 }
 
-/// Joins an item's list map keys into one string.
 pub(super) fn keys(list: &Structural, item: &Json) -> String {
     let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns the list items by their list map keys, or only the first item if several have the same keys.
+/// Returns a map from list map keys to list items. Of several items with the same keys, the map contains only the
+/// first.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

@@ -35,15 +35,14 @@ pub(crate) struct RuleTree {
     /// The schema for the types in CEL expressions, which is set only if this schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
-    /// The list map keys, if the schema describes a list map.
     list_keys: Option<Vec<String>>,
     properties: BTreeMap<String, RuleTree>,
     additional: Option<Box<RuleTree>>,
     items: Option<Box<RuleTree>>,
 }
 
-/// Whether a schema describes a resource or another value. In CEL expressions, resources have the fields `apiVersion`,
-/// `kind` and `metadata`. The root object and embedded objects are resources.
+/// Determines whether a schema describes a resource. Root objects and embedded objects are resources. In CEL
+/// expressions, resources have the fields `apiVersion`, `kind` and `metadata`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Resource,
@@ -55,7 +54,6 @@ impl Level {
         if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
     }
 
-    /// Returns the schema for the types in CEL expressions.
     pub(crate) fn view(self, schema: &Json) -> Arc<Schema> {
         Arc::new(match self {
             Self::Resource => Schema::resource(schema),
@@ -116,7 +114,6 @@ impl RuleTree {
     /// Returns the maximum cost of evaluating all rules in this tree. A cost of 1 corresponds to the time to process
     /// one byte of a request body.
     pub(crate) fn weight(&self) -> usize {
-        /// The CEL cost that corresponds to processing one byte of a request body.
         const OF_BYTE: u64 = 16;
         usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
     }

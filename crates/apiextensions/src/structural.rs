@@ -10,7 +10,7 @@ use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, parsed once from a definition's JSON.
 ///
-/// Parsing cannot fail, because the parser ignores everything that the validation of definitions rejects.
+/// Parsing cannot fail, because the parser ignores invalid parts, which the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub type_name: String,
@@ -36,9 +36,8 @@ pub(crate) struct Structural {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
-    /// Whether every additional property is allowed.
+    /// Allows every additional property if `true`, and none if `false`.
     Allowed(bool),
-    /// Additional properties must match this schema.
     Schema(Box<Structural>),
 }
 
@@ -98,7 +97,6 @@ impl Structural {
         read
     }
 
-    /// Removes the defaults of all properties that `kept` rejects.
     pub(super) fn keep_defaults(&mut self, kept: impl Fn(&str) -> bool) {
         self.defaulted.retain(|name| kept(name));
         self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
@@ -117,7 +115,7 @@ impl Structural {
     }
 
     /// Returns `true` if the schema contains `additionalProperties` with a boolean. As in kube-apiserver, pruning then
-    /// keeps all members. With `false`, the validation rejects them.
+    /// keeps all members, and validation rejects undeclared members if the boolean is `false`.
     pub(crate) fn keeps_undeclared_members(&self) -> bool {
         matches!(self.additional, Some(Additional::Allowed(_)))
     }

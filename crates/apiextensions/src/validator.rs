@@ -17,8 +17,8 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
     Validation { steps_left: MAX_STEPS, ..Validation::default() }.run(schema, value, old, path).0
 }
 
-/// Validates a default and subtracts the steps from `steps_left`, the limit for several defaults. As in kube-apiserver,
-/// a default for `x-kubernetes-int-or-string` can have any type.
+/// Validates a default, and subtracts the used steps from `steps_left`, which several defaults share. As in
+/// kube-apiserver, a default for `x-kubernetes-int-or-string` can have any type.
 pub(super) fn validate_default(schema: &Structural, default: &Json, steps_left: &mut usize) -> FieldErrors {
     let check = Validation { steps_left: *steps_left, is_default: true, ..Validation::default() };
     let (errors, left) = check.run(schema, default, None, "");
@@ -27,11 +27,10 @@ pub(super) fn validate_default(schema: &Structural, default: &Json, steps_left: 
 }
 
 /// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or
-/// [`TEXT_BYTES_PER_STEP`] bytes of text in a value or an error. For example, a value is validated once for each branch
-/// of an `anyOf`, and nested branches multiply the number of steps. Without a limit, validation could take hours even
-/// for schemas and objects of valid size.
+/// [`TEXT_BYTES_PER_STEP`] bytes of text in a value or an error. Each branch of an `anyOf` validates the value again,
+/// so nested branches multiply the number of steps. Without a limit on the steps, validation could take hours even for
+/// schemas and objects of valid size.
 pub(super) const MAX_STEPS: usize = 5_000_000;
-/// The number of bytes of text per validation step.
 const TEXT_BYTES_PER_STEP: usize = 64;
 
 #[derive(Default)]
@@ -40,9 +39,7 @@ struct Validation {
     /// The match count, as in Go's validation library. If no branch of an `anyOf` or `oneOf` matches, the match count
     /// selects the branch whose errors are reported.
     matches: usize,
-    /// The number of validation steps that are still allowed.
     steps_left: usize,
-    /// Whether the validated value is a default in a definition.
     is_default: bool,
 }
 
@@ -65,7 +62,6 @@ impl Validation {
         }
     }
 
-    /// Validates a value that differs from the old value.
     fn validate_changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
         self.spend(1);
         if self.steps_left == 0 {
@@ -133,9 +129,9 @@ impl Validation {
         false
     }
 
-    /// Returns the match count of the value itself, without its branches, items and members.
+    /// Returns the match count of the value itself, excluding its branches, items and members.
     fn matches_of(&self, schema: &Structural, value: &Json, has_type: bool) -> usize {
-        // One count each for the branches, the result of all branches, the `enum`, and the whole value.
+        // Each of these adds one match: the branches, the result of all branches, the `enum`, and the whole value.
         const ALWAYS: usize = 4;
         let is_typed = !schema.type_name.is_empty() || !schema.format.is_empty() || self.is_int_or_string(schema);
         let of_type = if is_typed { 1 + usize::from(has_type) } else { 0 };
@@ -148,8 +144,8 @@ impl Validation {
         ALWAYS + of_type + of_value
     }
 
-    /// Validates a value against branches, including unchanged values inside them. Without unchanged values, a tag that
-    /// an update does not change would match the branches of all tags.
+    /// Validates a value against branches. Also validates unchanged nested values, because an unchanged tag would
+    /// otherwise match the branches of all tags.
     fn validate_branches(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
         if !schema.any_of.is_empty() {
             let (fitting, best) = self.try_branches(&schema.any_of, value, path, true);
@@ -195,9 +191,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches, and the result of the first match, or of the branch with the highest
-    /// match count if none matches. To save memory, the errors of all other branches are dropped immediately. With
-    /// `any`, the first matching branch ends the validation.
+    /// Returns the number of matching branches, and the result of the best branch. The best branch is the first
+    /// matching branch or, if no branch matches, the branch with the highest match count. To save memory, the errors of
+    /// all other branches are dropped immediately. If `any` is true, the validation stops at the first matching branch.
     fn try_branches(&mut self, branches: &[Structural], value: &Json, path: FieldPath<'_>, any: bool) -> (usize, Self) {
         let (mut fitting, mut best) = (0, None::<Self>);
         for branch in branches {
@@ -223,7 +219,6 @@ impl Validation {
         branch
     }
 
-    /// Takes over the errors and counts of a branch.
     fn adopt(&mut self, branch: Self) {
         self.errors.extend(branch.errors);
         self.matches += branch.matches;
@@ -306,8 +301,8 @@ impl Validation {
         }
     }
 
-    /// kube-apiserver truncates the factor if the value is an integer. For factors below 1, it rejects `1` and accepts
-    /// `1.0`. Decoding does not keep this difference, so both are accepted.
+    /// Validates `multipleOf`. kube-apiserver truncates the factor if the value is an integer, so for factors below 1,
+    /// it rejects `1` and accepts `1.0`. Decoded numbers do not keep this difference, so this function accepts both.
     fn validate_multiple(&mut self, value: &Json, factor: f64, path: FieldPath<'_>) {
         #[expect(clippy::cast_possible_truncation, reason = "kube-apiserver truncates it, too")]
         let whole = factor as i64;
@@ -409,7 +404,7 @@ impl Validation {
     }
 
     /// Reports an error. The size of each error counts as validation steps, because a branch can report an error for
-    /// every value. An error counts even if it is discarded later.
+    /// every value. The validator also counts errors that it discards later.
     fn push_error(&mut self, make_error: impl FnOnce() -> FieldError) {
         let old_size = self.errors.size();
         self.errors.add(make_error);
@@ -453,7 +448,7 @@ mod tests {
 
     #[test]
     fn null_is_not_a_value_of_a_nullable_enum() {
-        // The expected messages come from kube-apiserver 1.36.1.
+        // The expected messages are from kube-apiserver 1.36.1.
         for (values, listed) in [(json!(["A"]), "\"A\""), (json!(["A", null]), "\"A\", \"null\"")] {
             let schema = json!({"type": "string", "nullable": true, "enum": values});
             let schema = Structural::read(&schema, &mut Patterns::default());
@@ -470,7 +465,7 @@ mod tests {
         validate(&schema, value, None, "a").into_iter().map(|error| error.to_string()).collect()
     }
 
-    /// The expected messages come from kube-apiserver 1.36.1.
+    /// The expected messages are from kube-apiserver 1.36.1.
     #[test]
     fn multiples_are_validated_as_in_go() {
         for (factor, value, factor_in_error) in [
@@ -495,7 +490,7 @@ mod tests {
 
     #[test]
     fn limits_of_integers_are_truncated() {
-        // The expected messages come from kube-apiserver 1.36.1.
+        // The expected messages are from kube-apiserver 1.36.1.
         for (keyword, limit, value, expected) in [
             ("maximum", 1.5, json!(2), Some("a in body should be less than or equal to 1")),
             ("maximum", 1.5, json!(1), None),
@@ -543,7 +538,7 @@ mod tests {
         assert_eq!(validate(&schema, &object("c", 1), Some(&object("c", 1)), ""), FieldErrors::default());
     }
 
-    /// The expected branch comes from kube-apiserver 1.36.1.
+    /// The expected branch is the branch that kube-apiserver 1.36.1 selects.
     #[test]
     fn errors_come_from_the_branch_with_most_matches() {
         let nested = json!({"oneOf": [{"required": ["in"]}, {"required": ["as"]}]});

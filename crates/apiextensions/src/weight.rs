@@ -10,8 +10,8 @@ const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost of validating one value of a request body, excluding the cost of its bytes. Every value of
-/// the body can be at the most expensive position in the schema, so the cost at this position is the maximum.
+/// Returns the maximum cost of validating one value of a request body, excluding the cost of its bytes. Uses the most
+/// expensive position in the schema, because every value of the body can be at this position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

@@ -1,4 +1,4 @@
-//! The server's clock.
+//! The clock that the API server uses for timestamps.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};

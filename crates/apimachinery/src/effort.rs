@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Each of the two runs is repeated at least three times, because other processes that use the same processor caches
 /// can slow a run down. If the times differ too much after three repetitions, each run is repeated up to twenty times.
 pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
-    // Do not measure the first run, because it initializes lazy tables.
+    // Do not measure the first run, because it initializes lazy statics.
     work(parts);
     let (mut few, mut many) = (Duration::MAX, Duration::MAX);
     (1..=20).any(|run| {
@@ -21,7 +21,6 @@ pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     })
 }
 
-/// Measures the CPU time of this thread, which is independent of other processes.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);

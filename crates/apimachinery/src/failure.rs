@@ -166,7 +166,7 @@ impl Failure {
     /// Creates a 422 failure with field errors.
     pub fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // The message shows a duplicate error only once, but the list of causes repeats it.
+        // A duplicate error occurs only once in the message, but again in the list of causes.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();

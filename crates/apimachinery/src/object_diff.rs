@@ -101,8 +101,8 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns `true` if the value is absent, an empty list or an empty object. If both values are empty, they are compared
-/// as a whole instead of member by member.
+/// Returns `true` if the value is absent, an empty list or an empty object. Two empty values are compared as a whole,
+/// not member by member.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,

@@ -76,7 +76,7 @@ pub struct AuditRecord {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// The latest time at which a dropped request arrived or wrote something.
+    /// The latest time at which a request whose audit record was dropped arrived or wrote something.
     lost_until: Option<Instant>,
 }
 
@@ -159,7 +159,8 @@ impl ServerAudit {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
 
-    /// Accepts an incomplete audit if no dropped request arrived or wrote something after `moment`.
+    /// Ignores lost records if all requests with lost records arrived, and finished their writes, no later than
+    /// `moment`.
     fn complete_after(self, moment: Instant) -> Self {
         match self.lost_until {
             Some(until) if until <= moment => self.despite_loss(),

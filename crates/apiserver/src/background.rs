@@ -1,10 +1,10 @@
-//! The controllers that run in the server. Clients rely on the effects of these controllers as a part of the API. In a
-//! real cluster, these controllers are part of two programs:
+//! The controllers that run in the server. Clients rely on the effects of the controllers as a part of the API. In a
+//! real cluster, the controllers run in two programs:
 //!
-//! - kube-controller-manager: empties deleted namespaces, collects garbage,
-//!   aggregates cluster roles, and checks the types of admission policies
-//! - kube-apiserver: maintains custom resource definitions, the Service `kubernetes`,
-//!   APIServices and the status of FlowSchemas, and deletes expired events
+//! - The controllers of kube-controller-manager empty deleted namespaces, collect garbage, aggregate cluster roles, and
+//!   check the types of admission policies.
+//! - The controllers of kube-apiserver maintain custom resource definitions, the Service `kubernetes`, APIServices and
+//!   the status of FlowSchemas, and delete expired events.
 //!
 //! Each controller has its own task, so a slow controller does not delay the others. A controller observes all changes
 //! of its resources, records the objects to process, and writes through the same functions as client requests. If a
@@ -45,16 +45,16 @@ trait Controller: Send + 'static {
         true
     }
 
-    /// Records all existing objects. This method is called when the controller starts, and after the controller has
-    /// lagged too far behind.
+    /// Records all existing objects. `resync` is called when the controller starts, and after the controller has lagged
+    /// too far behind the changes.
     fn resync(&mut self, _: &Registry) {}
 
     /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and
-    /// possibly later changes. Returns the time of the next call of `work`, if any. A change that arrives before this
-    /// time triggers an earlier call.
+    /// possibly later changes. Returns the time of the next call of `work`, if any. A change triggers an earlier call
+    /// of `work`.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Waits for an event that requires a call of `work`, in addition to changes and the time that `work` returned.
+    /// Waits for an additional trigger of `work`, besides changes and the time that `work` returned.
     ///
     /// # Cancel safety
     ///
@@ -71,16 +71,16 @@ trait Controller: Send + 'static {
 
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// For each controller, the revision up to which the controller has processed all changes.
+    /// The revision of each controller, up to which it has processed all changes.
     idle_at: Vec<watch::Receiver<u64>>,
     /// Wakes all controllers to make them update their revisions in `idle_at`.
     wake: watch::Sender<()>,
 }
 
 impl Background {
-    /// Starts the controllers, which run until `stop` is cancelled. `address` is the server's address. Waits until each
-    /// controller has either processed all existing objects or ended. The health endpoints report controllers that have
-    /// ended.
+    /// Starts the controllers, which run until `stop` is cancelled. `address` is the server's address. The future
+    /// completes when each controller has processed all existing objects, or has ended. The health endpoints report
+    /// ended controllers.
     pub(crate) async fn start(
         registry: &Arc<Registry>,
         address: SocketAddr,
@@ -121,7 +121,7 @@ impl Background {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // `wait_for` fails only if the server has ended and all controllers have stopped.
+                // `wait_for` returns an error only if the controller has stopped because the server has ended.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
@@ -142,7 +142,6 @@ struct Starting<'a> {
 }
 
 impl Starting<'_> {
-    /// Starts a controller. Returns the revision up to which the controller has processed all changes.
     fn run(&mut self, controller: impl Controller) -> watch::Receiver<u64> {
         let (sender, idle_at) = watch::channel(0);
         self.registry.health.controller_starts();

@@ -44,7 +44,7 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read, which is empty if the read requests the latest state.
+    /// The `resourceVersion` parameter of a read. The parameter is empty if the read requests the latest state.
     pub(crate) version: &'a str,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum WatchFault {
     CutAfter(u32),
     /// After sending this many frames, the server closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// After sending this many frames, the watch sends nothing more.
+    /// The watch stays open, but sends nothing after this many frames.
     SilentAfter(u32),
 }
 
@@ -102,7 +102,7 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Makes all rules measure time with the clock of `runtime`. Only the first call has an effect.
+    /// Makes all rules measure time with the clock of `runtime`. Only the first call of `use_clock_of` has an effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }
@@ -142,7 +142,7 @@ impl Faults {
     }
 
     /// Returns `true` if a rule can match create requests by the name of the object. If no rule can match, the caller
-    /// can skip reading the name from the request body.
+    /// need not read the name from the request body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.inner.lock().rules.iter().any(|armed| is_relevant(&armed.rule))

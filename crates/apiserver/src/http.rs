@@ -62,14 +62,14 @@ pub(crate) struct Call {
     /// The request's flow schema and priority level, or `None` until the user is authenticated.
     flow: Option<pintle_authz::Flow>,
     verb: Option<Verb>,
-    /// Whether the request counts in the metrics: it is authorized and has a served target.
+    /// `true` if the request counts in the metrics, which only include authorized requests with a served target.
     is_counted: bool,
     target: ResourcePath,
     /// The object name that RBAC and fault rules use. For a list or watch, this name comes from the field selector.
     object: String,
     /// The view of the store that the request reads from, or `None` if no fault rule selects a view.
     view: Option<View>,
-    /// Warnings for the client, which are sent with every response, including errors.
+    /// Warnings for the client. Every response contains these warnings, including error responses.
     pub(crate) warnings: Vec<String>,
     /// The size in bytes of the stored object that the request changes, or zero.
     weight: usize,
@@ -118,7 +118,6 @@ impl Call {
         }
     }
 
-    /// Returns a header's value. Returns an empty string if the header is absent or not valid text.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -154,7 +153,7 @@ impl Call {
 /// The deadline for sending the whole response, even if the client does not read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
-    /// The deadline of an ordinary request. Watches and other streams have no deadline.
+    /// The deadline of an ordinary request, unlike a watch or another stream.
     Request(Instant),
     Watch(Instant),
 }
@@ -167,7 +166,7 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. Errors are returned as responses. If the request upgrades the
+/// Serves one request and returns the response. Errors are also returned as responses. If the request upgrades the
 /// connection to a WebSocket, the result also contains a [`Socket`]. The caller must run the `Socket` on the
 /// connection.
 ///
@@ -211,13 +210,13 @@ pub(crate) async fn respond(
     }
 }
 
-/// The parts of a request that the server still needs after it has started to send the response.
+/// The part of a request's data that the server needs until the response is completely sent.
 struct Ongoing {
-    /// A guard that writes the audit record on drop. Before dropping the guard, the caller sets `in_time` if the
-    /// response was complete before the deadline.
+    /// A guard that writes the audit record on drop. The caller first sets `in_time` if the response was complete
+    /// before the deadline.
     audited: AuditGuard,
     socket: Option<Socket>,
-    /// The time at which a watch ends, or `None` for all other responses. A watch sends its frames as the response body.
+    /// The time at which a watch ends, or `None` for all other responses.
     ends: Option<Instant>,
 }
 
@@ -256,7 +255,6 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// Converts the reply's objects if their kind has a conversion webhook.
 async fn convert_reply(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Reply> {
     Ok(match reply {
         Reply::Object { code, kind, object, format } => {
@@ -322,8 +320,8 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. This function also stores the verb, the target
-    /// and the object name in `call`.
+    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object
+    /// name in `call`.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -385,7 +383,7 @@ fn is_served(registry: &Registry, path: &ResourcePath) -> bool {
     kind.is_some_and(|kind| subresource == Subresource::None || kind.subresource(subresource).is_some())
 }
 
-/// Returns kube-apiserver's error for a request whose path ends with `/watch`.
+/// Returns kube-apiserver's error for a request path that ends with `/watch`.
 fn undeterminable(uri: &Uri) -> Failure {
     let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
@@ -455,7 +453,6 @@ fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     fields.exact("metadata.name").unwrap_or_default().to_owned()
 }
 
-/// Checks the permissions to impersonate, and then the permission for the request.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
     let verb = rbac_verb(call, target, verb);
     let (name, url) = (call.object.clone(), decoded(&call.path));
@@ -488,7 +485,7 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
 /// The default timeout and the maximum timeout of a request.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
-/// Returns a request's timeout, or `None` for streams. `timeout=` must be a duration in Go's syntax.
+/// Returns a request's timeout, or `None` for streams. The parameter `timeout` must be a duration in Go's syntax.
 fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Option<Duration>> {
     let streams = |path: &ResourcePath| Subresource::parse(&path.subresource).is_some_and(Subresource::is_stream);
     if verb == Some(Verb::Watch) || matches!(target, Target::Resource(path) if streams(path)) {

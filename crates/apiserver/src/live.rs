@@ -1,5 +1,5 @@
-//! The upstream cluster of a plan. The server copies the cluster's objects and
-//! follows their changes, except for objects that were written in the plan.
+//! The upstream cluster of a plan. The server copies the cluster's objects and watches them, but ignores upstream
+//! changes to objects that were written in the plan.
 //!
 //! Before the server processes a request, it loads the objects of the request from the upstream cluster:
 //!
@@ -51,11 +51,11 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// Maps each requested collection to a cell, which is set after the collection has been loaded.
+    /// Maps each requested collection to a cell, which is set when the collection has been loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
     /// The collections that are fully loaded and watched. A task must lock this set while it copies an object from the
-    /// upstream cluster. Without the lock, the collection of the object could become complete during the copy, and
-    /// watchers of the collection would miss the object.
+    /// upstream cluster. Otherwise, the object's collection could become complete during the copy, and watchers of the
+    /// collection would miss the object.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -80,7 +80,7 @@ enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     Whole,
-    /// The timeout limits only the time until the response head, because a watch continues until the client stops
+    /// The timeout limits only the time until the response head. The body of a watch continues until the client stops
     /// reading.
     Head,
     /// The timeout does not apply, because the response to a log request may begin only with the first log line.
@@ -88,8 +88,8 @@ enum TimeoutScope {
 }
 
 impl Live {
-    /// Makes `registry`, which must be empty, read its objects from the
-    /// upstream cluster. Background tasks are spawned on the current runtime.
+    /// Makes `registry`, which must be empty, read its objects from the upstream cluster. Spawns background tasks on
+    /// the current runtime.
     pub(crate) fn new(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -101,7 +101,6 @@ impl Live {
         Arc::new(Self { registry, upstream, collections, complete, stop, tasks, runtime })
     }
 
-    /// Loads the custom resource definitions and watches them.
     pub(crate) async fn load_definitions(self: &Arc<Self>) -> Result<(), Refusal> {
         let kinds = self.registry.kinds();
         let Some(definitions) = kinds.group_kind("apiextensions.k8s.io", "CustomResourceDefinition") else {
@@ -131,9 +130,8 @@ impl Live {
         }
     }
 
-    /// Returns `true` if the user is an administrator. Requests from other users must not cause requests to the
-    /// upstream cluster. Requests to the upstream cluster use the credentials of the server, which may have more
-    /// permissions than the user.
+    /// Returns `true` if the user is an administrator. Other users must not cause requests to the upstream cluster,
+    /// because these requests use the server's credentials, which may have more permissions than the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
@@ -145,7 +143,7 @@ impl Live {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
             Target::Resource(path) => path,
-            // If a custom resource definition was written in the plan, only this server can create the discovery
+            // After a write to a custom resource definition in the plan, only this server has the correct discovery
             // documents.
             Target::Other(parts) if is_read && !(is_discovery(&parts) && self.has_written_definitions()) => {
                 return Ok(Route::Upstream(TimeoutScope::Whole));
@@ -205,7 +203,7 @@ impl Live {
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
                 // Ignore 403 errors for the namespace. A client without permission to read a namespace can still have
-                // permissions inside it.
+                // permissions for the objects in the namespace.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.store_upstream_object(namespaces, unknown_namespace(namespace));
@@ -251,7 +249,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection if it is not loaded yet. If the future is dropped, the load continues.
+    /// Loads a collection if it is not loaded yet. Dropping the future does not cancel the loading.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.stored_as.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.storage_version_kind(kind).filter(|_| !self.is_complete(&collection)) else {
@@ -280,8 +278,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, upstream_object, contains(&complete, &collection));
     }
 
-    /// Returns the kind in the upstream cluster's storage version. The plan reads upstream objects in this version.
-    /// Returns `None` if the resource's definition was created in the plan.
+    /// Returns the kind in the upstream cluster's storage version. The plan reads upstream objects in their storage
+    /// version. Returns `None` if the resource's definition was created in the plan.
     fn storage_version_kind(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -324,8 +322,8 @@ fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns the part of a forwarded read request to which the timeout applies. Watches and log requests, even without
-/// `follow`, last until the client stops reading.
+/// Returns the part of a forwarded read request to which the timeout applies. Watches and log requests have no time
+/// limit for the body, even if a log request lacks `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

@@ -97,7 +97,7 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            // Failures to write to standard error cannot be reported.
+            // Ignore a failed write, because standard error is the last place to report an error.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
@@ -213,9 +213,9 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
 
 /// Returns the server's first revision: the number of tenths of a second since the start of 2026.
 ///
-/// This revision is higher than all revisions of an earlier server that made at most ten writes per second on average.
-/// Clients of the earlier server therefore receive an error, and list their objects again. The revision stays below
-/// 2^32 for ten years, as in real clusters. Some tools interpret revisions above 2^32 as times in the far future.
+/// This revision is higher than all revisions of an earlier server with at most ten writes per second on average.
+/// Therefore, clients of the earlier server get an error for their old revisions, and list again. The revision stays
+/// below 2^32 for ten years, as in real clusters. Some tools interpret revisions above 2^32 as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;

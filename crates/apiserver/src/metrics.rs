@@ -7,8 +7,8 @@ use std::time::Duration;
 use pintle_apimachinery::verb::RequestVerb;
 use pintle_meta::__private::Mutex;
 
-/// The maximum number of distinct label sets. Above the maximum, the server does not count requests with a new label
-/// set. This maximum limits memory use, because clients can send arbitrary resources and versions.
+/// The maximum number of distinct label sets. Once the maximum is reached, requests with a new label set are not
+/// counted. The maximum limits memory use, because clients can send arbitrary resources and versions.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets, in seconds.
@@ -26,7 +26,7 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The value of the label `component`, which is `apiserver` for most paths. It is empty for paths that all
+    /// The value of the label `component`, which is `apiserver` for most paths. The label is empty for paths that all
     /// Kubernetes components serve, such as `/healthz`.
     pub(crate) component: &'static str,
 }

@@ -78,9 +78,8 @@ pub(crate) struct Registry {
     pub(crate) offload_permits: OffloadPermits,
     /// The admission plugins, in the order of their calls.
     pub(crate) admission_chain: Vec<Arc<dyn Plugin>>,
-    /// The served kinds. The lock of the served kinds is held only to clone or replace the `Arc`.
+    /// The served kinds. The lock is held only to clone or replace the `Arc`.
     kinds: RwLock<Arc<Kinds>>,
-    /// Prevents concurrent changes to `kinds`.
     kinds_change_lock: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
@@ -130,8 +129,8 @@ impl Registry {
         self.kinds.read().clone()
     }
 
-    /// Changes the served kinds. Requests in flight continue to use the old set of kinds. Readers do not wait while
-    /// `change` runs.
+    /// Changes the served kinds. Requests in flight continue to use the old set of kinds. Readers of the served kinds
+    /// do not wait while `change` runs.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let _guard = self.kinds_change_lock.lock();
         let mut new = Kinds::clone(&self.kinds());

@@ -144,7 +144,7 @@ impl ApiServer {
             }
         };
         let stop_on_drop = stop.clone().drop_guard();
-        // The server is ready when each controller has processed all existing objects.
+        // Wait until each controller has processed all existing objects.
         let background = Background::start(&registry, address, &stop, &tasks).await;
         let front = Front { registry: registry.clone(), live: live.clone() };
         let limit = listen::connection_limit(registry.config.connections);
@@ -261,8 +261,8 @@ impl ApiServer {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// Enters the runtime of the server's own thread, if any. The server's code uses the clock of this runtime until
-    /// the guard is dropped.
+    /// Enters the runtime of the server's own thread, if any. Until the guard is dropped, the current thread uses the
+    /// clock of this runtime.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
     }
@@ -300,7 +300,6 @@ impl ApiServer {
     }
 }
 
-/// Returns a random token. With a seed, the token depends only on the seed.
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {

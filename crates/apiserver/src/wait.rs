@@ -1,4 +1,4 @@
-//! Functions that poll a condition in tests.
+//! Polls conditions in tests.
 
 use std::time::Duration;
 

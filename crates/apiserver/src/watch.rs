@@ -40,8 +40,7 @@ use crate::registry::{Registry, SCAN_BATCH, Selection, Served, VERSION_TIMEOUT, 
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// Whether a scripted fault cuts the frame. If `true`, the server sends half of the frame and closes the
-    /// connection.
+    /// If `true`, a scripted fault cuts the frame: the server sends half of the frame and closes the connection.
     pub(crate) torn: bool,
 }
 
@@ -56,12 +55,11 @@ pub(crate) enum Cut {
 
 /// The minimum default timeout of a watch. The server adds a random duration of up to the same length.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// The maximum duration of a watch. The maximum prevents overflows when the duration is added to a time.
+/// The maximum duration of a watch. A bounded duration can be added to a time without an overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size of the watch frames in one write, in bytes. This size is the default frame size of
-/// HTTP/2.
+/// The approximate maximum size of the watch frames in one write, in bytes. 16 KiB is the default frame size of HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
-/// The time between the last bookmark and the end of a watch.
+/// The server sends the last bookmark of a watch this long before the watch ends.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// One client's watch. Dropping the `Watcher` ends the watch.
@@ -72,11 +70,10 @@ pub(crate) struct Watcher {
     shape: FrameShape,
     feed: Feed,
     initial: Option<Initial>,
-    /// The revision of the initial objects, or `None` if no bookmark follows the initial objects. The bookmark after
-    /// the initial objects contains this revision.
+    /// The revision of the bookmark that follows the initial objects, or `None` if no bookmark follows them.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    /// The frame that another thread is encoding. The `Mutex` only makes the watcher `Sync`, and is never contended.
+    /// The frame that another thread is encoding. The `Mutex` is never contended, and only makes the watcher `Sync`.
     pending_frame: Option<Mutex<PendingFrame>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
@@ -87,8 +84,8 @@ pub(crate) struct Watcher {
     /// The next change, which a fault rule currently delays.
     held_change: Option<Arc<Change>>,
     start_revision: u64,
-    /// The end of the stream, if it comes directly after the last returned frames. The inner value is the reason for
-    /// the end.
+    /// Set if the stream ends directly after the last returned frames. The inner `Option` is the reason why the stream
+    /// ends.
     queued_end: Option<Option<Cut>>,
     conversions: Option<Requester>,
 }
@@ -97,8 +94,8 @@ pub(crate) struct Watcher {
 /// matches the selectors, the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. The objects stay available until the log drops a change that the watch needs to
-/// continue. The reference is weak, so a client that does not read its watch does not keep the objects in memory.
+/// The initial objects of a watch. The objects stay available as long as the log contains all later changes. The
+/// reference is weak, so a client that does not read its watch does not keep the objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -242,8 +239,8 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns `true` if another frame can be added to the same write. If a fault rule applies to the watch, each write
-    /// contains only one frame, because fault rules count frames.
+    /// Returns `true` if another frame can be added to the same write. Returns `false` if a fault rule applies to the
+    /// watch, because fault rules count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
@@ -265,7 +262,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // Yield before cutting the stream, so the connection can send the earlier frames first.
+                // Yield before cutting the stream, so that the connection sends the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -275,8 +272,8 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline before reading changes, because a watch with a constant flow of changes would never
-            // end otherwise.
+            // Check the deadline before reading changes. Otherwise, a watch with a constant flow of changes would never
+            // end.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
@@ -294,7 +291,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that this watch may send. A fault rule can delay changes.
+    /// Waits for the next change that this watch may send, which can be delayed by a fault rule.
     ///
     /// # Cancel safety
     ///
@@ -323,8 +320,8 @@ impl Watcher {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision of the watch: all changes up to this revision have been sent. Returns `None` if there are
-    /// unread changes, or if the store has not reached the start revision.
+    /// Returns the revision up to which the watch has sent all changes. Returns `None` if there are unread changes, or
+    /// if the store has not reached the start revision.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
             Some(change) => change.revision() - 1,
@@ -405,11 +402,6 @@ impl Watcher {
         self.pending_frame = Some(Mutex::new(pending));
     }
 
-    /// Waits for the frame that another thread is encoding, if any.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future does not interrupt the encoding.
     async fn finish_frame(&mut self) {
         let Some(pending) = &mut self.pending_frame else { return };
         let (shape, frame) = pending.get_mut().await;

@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 /// The URL of this server, which is the issuer and the default audience of its tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The algorithm of token signatures, which is deterministic.
+/// The algorithm of token signatures. Signatures are deterministic.
 const ALGORITHM: &str = "EdDSA";
 
 /// The tolerated clock skew, in seconds.
@@ -128,7 +128,7 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token, and the elements of `audiences` that the token is valid for, in order. `now` is in
+    /// Returns the user of a token, and the items of `audiences` for which the token is valid, in order. `now` is in
     /// seconds since the epoch. Returns an error if the token is not valid at this time, or is not valid for any of the
     /// audiences.
     pub(super) fn user(
@@ -149,7 +149,6 @@ impl AccountTokens {
         Ok((claims.user(), matching))
     }
 
-    /// Verifies that this server signed the token, and returns the token's claims.
     fn claims(&self, token: &str) -> Result<Claims, InvalidToken> {
         let (signed, signature) = token.rsplit_once('.').ok_or_else(InvalidToken::default)?;
         let (header, claims) = signed.split_once('.').ok_or_else(InvalidToken::default)?;
@@ -165,7 +164,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // Decoding should succeed, because this server created and signed the claims.
+        // Return an unexpected error. Decoding should succeed, because this server created and signed the claims.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -209,8 +208,8 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // A token that is bound to a pod also names the node of the pod. The server reports the node of such a token to
-        // clients, but does not check whether it exists.
+        // A token that is bound to a pod also names the pod's node. The server reports this node to clients, but does
+        // not check whether it exists.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]

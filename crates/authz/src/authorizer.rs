@@ -1,4 +1,4 @@
-//! An index of the stored RBAC objects, which is updated when the store changes.
+//! An authorizer with an index of the stored RBAC objects, which is updated when the store changes.
 
 mod index;
 #[cfg(test)]

@@ -6,13 +6,12 @@ use pintle_storage::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 pub(super) trait Index: Default {
     const RESOURCES: &'static [&'static str];
 
-    /// Adds or replaces an object.
     fn put(&mut self, resource: &str, key: &str, stored: &Stored);
 
     fn remove(&mut self, resource: &str, key: &str);
 }
 
-/// The index of one store. Each query first applies the pending changes, so its result includes all earlier writes. The
+/// An index of one store. Each query first applies the pending changes, so its result includes all earlier writes. The
 /// cost of an update depends only on the number of changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
@@ -21,13 +20,13 @@ pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 struct CompiledState<I> {
     index: I,
     /// The store changes that have not been applied yet, or `None` before the first query. The number of pending
-    /// changes has a limit, even if there are no queries.
+    /// changes is limited.
     changes: Option<Changes>,
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must pass the same `db`. The index is locked while `query` runs, so
-    /// `query` should only look up objects, which the caller can process afterwards.
+    /// Runs a query on the index of `db`. All calls of `query` must pass the same `db`. The index is locked while
+    /// `query` runs. Therefore, `query` should only look up objects, and the caller should process them afterwards.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read();
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -55,8 +54,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. An object that is written during this call may be indexed twice: by this
-    /// call, and from the pending changes. Indexing the object a second time does not change the index.
+    /// Builds the index from all objects. An object that is written during this call may also be a pending change, and
+    /// indexed again later. Indexing an object twice has no effect.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

@@ -15,7 +15,7 @@ use super::authorize::{Decision, decide};
 use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 
-/// The maximum number of comparisons for one check of granted permissions. Without a maximum, a rule of a few
+/// The maximum number of comparisons for one check of granted permissions. Without this limit, a rule of a few
 /// kilobytes could expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
@@ -104,8 +104,8 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Returns an error with the reason if the writer does not have all permissions in `rules`. The writer needs these
-    /// permissions in the namespace of the object.
+    /// Returns an error with the reason if the writer does not have all permissions in `rules`. The writer needs the
+    /// permissions in the object's namespace.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
@@ -122,7 +122,7 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // As in kube-apiserver, the error names the resource of the written object, even if the missing role is of
+        // As in kube-apiserver, the error contains the resource of the written object, even if the missing role has
         // another resource.
         let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
@@ -184,8 +184,8 @@ mod tests {
     use super::super::authorizer::{Authorizer, db_of};
     use super::*;
 
-    /// Returns a store in which the user `u` has these rules, and is also bound to a missing role. The store also
-    /// contains a role `strong`, which can read secrets.
+    /// Returns a store in which the user `u` has these rules, and is also bound to a missing role. Also contains a role
+    /// `strong`, which can read secrets.
     fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         db_of(&[

@@ -1,7 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The server uses the flow schema and the priority level only for
-//! response headers, which are the same as in kube-apiserver.
+//! The server does not queue or limit requests. The flow schema and the priority level only determine response headers,
+//! as in kube-apiserver.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. Their user names begin with this string.
+    /// All service accounts of a namespace, whose user names begin with this string.
     Accounts(Box<str>),
     NoOne,
 }

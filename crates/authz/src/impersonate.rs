@@ -109,8 +109,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error for a rejected impersonation. If the caller has any permission to impersonate, the
-/// error names the missing permission. If the caller has no permission to impersonate, the error names the verb
+/// Returns kube-apiserver's error for a rejected impersonation. If the caller has some permission to impersonate, the
+/// error names the missing permission. For a caller without any permission to impersonate, the error names the verb
 /// `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
@@ -133,8 +133,8 @@ fn refusal(
     }
 }
 
-/// Returns the mode of constrained impersonation that kube-apiserver uses for the impersonated user, if any. For nodes
-/// and service accounts, a mode applies only if the request impersonates no uid, groups or extra values.
+/// Returns the mode of constrained impersonation that kube-apiserver uses for the impersonated user, if any. Nodes and
+/// service accounts have a mode only if the request impersonates no uid, groups or extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");
@@ -147,7 +147,7 @@ fn mode(wanted: &User) -> Option<&'static str> {
     }
 }
 
-/// Decodes the percent-encoded key of an extra header. A key with an invalid escape sequence is returned unchanged.
+/// Decodes the percent-encoded key of an extra header. Returns a key with an invalid escape sequence unchanged.
 fn extra_key(encoded: &str) -> String {
     let mut escapes = encoded.split('%').skip(1);
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());

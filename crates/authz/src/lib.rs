@@ -142,8 +142,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the bearer token in the `Authorization` header. As in kube-apiserver, text after the token is ignored, and
-/// two spaces before the token result in an empty token. A token with invalid UTF-8 matches no user.
+/// Returns the bearer token in the `Authorization` header. As in kube-apiserver, ignores text after the token, and
+/// returns an empty token if two spaces precede the token. A token with invalid UTF-8 matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

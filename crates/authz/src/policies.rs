@@ -70,9 +70,8 @@ struct PolicyIndex {
 #[derive(Debug, Default)]
 struct Family {
     policies: HashMap<Box<str>, UnboundPolicy>,
-    /// The bindings of each policy, including policies that do not exist.
+    /// The bindings of each policy name, including names of policies that do not exist.
     bindings: HashMap<Box<str>, Tree<Arc<Binding>>>,
-    /// The policy name of each binding.
     policy_names: HashMap<Box<str>, Box<str>>,
     bound: BoundPolicies,
 }
@@ -117,7 +116,7 @@ impl Family {
         self.rebind(&policy);
     }
 
-    /// Updates one policy in the snapshot of all policies with bindings.
+    /// Updates one policy in the snapshot, which contains all policies with bindings.
     fn rebind(&mut self, name: &str) {
         let (Some(policy), Some(bindings)) = (self.policies.get(name), self.bindings.get(name)) else {
             self.bound.remove(name);
@@ -213,7 +212,7 @@ mod tests {
         let pairs = before.iter().zip(after.iter());
         let rebound = pairs.filter(|((_, before), (_, after))| !Arc::ptr_eq(before, after)).map(|(_, (name, _))| name);
         assert_eq!(rebound.collect::<Vec<_>>(), ["p7"]);
-        // Other bindings of the same policy are not copied either.
+        // An update also does not copy other bindings of the same policy.
         (0..100).for_each(|at| bind(&db, VALIDATING, &format!("y{at}"), "p7"));
         let bindings = || policies.validating(&db).get("p7").expect("a bound policy").bindings.clone();
         let before = bindings();

@@ -13,13 +13,13 @@ const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 #[derive(Debug)]
 pub(super) struct Subprotocols {
     pub(super) token: String,
-    /// The offered subprotocols without the token, which the response must not contain.
+    /// The offered subprotocols without the token, because the response must not contain the token.
     pub(super) others: HeaderValue,
 }
 
 impl Subprotocols {
-    /// Parses a request's subprotocols, or returns `None` if none of them contains a token. Returns a 401 error if
-    /// there are several tokens, or if the token is the only subprotocol.
+    /// Parses a request's subprotocols. Returns `None` if none of them contains a token. Returns a 401 error if there
+    /// are several tokens, or if the token is the only subprotocol.
     pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
         if !is_websocket(headers) {
             return Ok(None);

@@ -48,7 +48,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Parses a token file, or returns the number of the first invalid line.
+    /// Parses a token file. Returns the number of the first invalid line as an error.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -77,7 +77,7 @@ impl Tokens {
     }
 }
 
-/// Splits a line into its columns without quotes, or returns `None` if a quote is not closed.
+/// Splits a line into columns and removes the quotes. Returns `None` if a quote is not closed.
 fn columns(line: &str) -> Option<Vec<String>> {
     let mut columns = vec![String::new()];
     let mut quoted = false;

@@ -55,7 +55,7 @@ pub struct AdmissionWebhook {
 }
 
 impl AdmissionWebhook {
-    /// Creates a webhook, or returns `None` if the server supports none of its review versions.
+    /// Creates a webhook. Returns `None` if the server supports none of its review versions.
     fn new(configuration: &str, at: usize, webhook: &Json) -> Option<Self> {
         let constraints = json!({
             "namespaceSelector": webhook["namespaceSelector"],
@@ -96,7 +96,7 @@ struct WebhookIndex {
 #[derive(Debug, Default)]
 struct Configurations {
     by_name: BTreeMap<Box<str>, (Json, Vec<Arc<AdmissionWebhook>>)>,
-    /// The webhooks of all configurations, collected on the first use after a change.
+    /// The webhooks of all configurations. The list of webhooks is created on the first use after a change.
     webhooks: OnceLock<Arc<[Arc<AdmissionWebhook>]>>,
 }
 
@@ -120,7 +120,7 @@ impl Index for WebhookIndex {
         let configurations = self.configurations(resource);
         let object = stored.decode();
         let webhooks = &object["webhooks"];
-        // Keep the compiled conditions if only the metadata has changed.
+        // Keep the compiled match conditions if only the metadata has changed.
         if configurations.by_name.get(key).is_some_and(|(known, _)| known == webhooks) {
             return;
         }

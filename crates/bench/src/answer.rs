@@ -1,4 +1,4 @@
-//! The command lines and the results of the benchmark programs.
+//! The command lines and results of the benchmark programs.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::meter::Sample;
 /// The options on the command line. Each program accepts only the options in its usage text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// Whether to run only a small part of the workload, as a smoke test.
+    /// Whether to run only a small part of the workload as a smoke test.
     pub(crate) quick: bool,
     /// The kubeconfig of the server, or the URL of the load server.
     pub(crate) server: Option<&'static str>,
@@ -20,26 +20,23 @@ pub(crate) struct Setting {
     pub(crate) processes: &'static str,
     pub(crate) objects: usize,
     pub(crate) workers: usize,
-    /// Whether electors poll the lease instead of watching it.
+    /// Whether electors poll the lease instead of watching the lease.
     pub(crate) polling: bool,
-    /// The type of the queue's keys.
     pub(crate) keys: Keys,
-    /// Whether the queue reports metrics.
     pub(crate) metrics: bool,
     /// Whether workers and producers are tokio tasks on the default runtime instead of threads.
     pub(crate) tasks: bool,
-    /// Whether workers finish a key and get the next key in one call. This option only affects workers that do no work
-    /// for their keys.
+    /// Whether workers finish a key and get the next key in a single call. The option only affects workers that do no
+    /// work for their keys.
     pub(crate) next: bool,
 }
 
-/// A queue's key type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`, which is as cheap to clone as a string in Go.
+    /// `&'static str`, which is as cheap to clone as a Go string.
     Static,
     /// `String`, for which each clone allocates memory.
     String,
@@ -73,7 +70,7 @@ pub(crate) fn main<W: Copy>(
 }
 
 impl Setting {
-    /// Parses the options in `args`. Returns `None` if `usage` does not name an option, or if an option's value is
+    /// Parses the options in `args`. Returns `None` if `usage` does not contain an option, or if an option's value is
     /// missing or invalid.
     fn parse(usage: &str, mut args: impl Iterator<Item = &'static str>) -> Option<Self> {
         let mut setting = Self { workers: 1, ..Self::default() };
@@ -106,7 +103,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Returns the client configuration in the kubeconfig `server`.
+    /// Reads the client configuration from the kubeconfig `server`.
     pub(crate) fn client_config(self, context: Option<&str>) -> ClientConfig {
         let overrides = Overrides { context: context.map(Into::into), ..Overrides::default() };
         let config = pintle_kubeconfig::infer(self.server.map(Into::into), &overrides, &Environment::default());
@@ -114,7 +111,6 @@ impl Setting {
     }
 }
 
-/// Creates a runtime with two threads.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }

@@ -19,7 +19,7 @@ use crate::answer::{self, Setting, runtime};
 use crate::meter::{Sample, resident_of};
 
 impl Setting {
-    /// Creates a client with its own connections, and waits until the server is ready.
+    /// Creates a client with separate connections, and waits until the server is ready.
     async fn client(&self) -> RestClient {
         let client = RestClient::new(self.client_config(None)).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
@@ -56,7 +56,8 @@ pub fn main() -> ExitCode {
     answer::main(USAGE, WORKS, |work, setting| Some(work(setting)))
 }
 
-/// Sends `n` requests, with at most `at_once` requests in flight, and returns the duration of each request.
+/// Sends `n` requests, at most `at_once` of them at the same time, and returns the duration of each
+/// request.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,

@@ -68,8 +68,7 @@ impl Setting {
         Feed { server: self.server.unwrap_or_default().to_owned() }
     }
 
-    /// Waits until background work after the first list, such as freeing memory or garbage collection, has
-    /// finished.
+    /// Waits for the end of background work after the first list, such as freeing memory or garbage collection.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

@@ -27,7 +27,7 @@ const EVALUATED: usize = 20_000;
 /// Panics if a rule cannot be compiled or the object does not satisfy a rule.
 type Work = fn(&Setting) -> Sample;
 
-/// The workloads by name. The names of workloads that use the crate `cel` begin with `peer-`.
+/// The workloads by name. The names of the workloads that use the crate `cel` begin with `peer-`.
 const WORKS: &[(&str, Work)] = &[
     ("compile", |setting| compile(setting, ours)),
     ("peer-compile", |setting| compile(setting, theirs)),
@@ -94,8 +94,7 @@ fn evaluate(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Sample {
     run(setting, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
-/// Evaluates the rules with the crate `cel`. Before the measurement, the object is converted to the values of this
-/// crate.
+/// Evaluates the rules with the crate `cel`. The object is converted to this crate's values before the measurement.
 fn evaluate_peer(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));

@@ -28,7 +28,7 @@ use crate::meter::{Sample, process_cpu, resident};
 pub use maps::{change, fill};
 use progress::{Progress, RUN};
 
-/// The workloads, each with two flags: whether its reconciliations write, and whether it measures the controller for
+/// The workloads, each with two flags: whether reconciliations write, and whether to measure the controller for
 /// [`HELD`] after all objects are done.
 const WORKS: &[(&str, (bool, bool))] = &[("noop", (false, false)), ("write", (true, false)), ("hold", (false, true))];
 
@@ -61,7 +61,7 @@ fn run(setting: &Setting, writes: bool, holds: bool, start: Instant) -> Sample {
             sample = measured(&progress, holds) => sample,
         }
     });
-    // Do not shut down the controller, because the shutdown is not part of the measurement.
+    // Do not shut down the controller, because a shutdown is not part of the measurement.
     std::mem::forget(runtime);
     sample
 }

@@ -78,8 +78,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut periods = Vec::new();
             for round in 0..times {
-                // Vary the pause, so that leaders are stopped at different times after their last renewal. With
-                // different pauses, the leaders of different leases are also stopped at different times.
+                // Vary the pause, so that leaders are stopped at different times after their last renewal. The leaders
+                // of different leases are therefore also stopped at different times.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -135,7 +135,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // All callbacks run in one task, which is not counted, because a program without leader election also needs it.
+    // Do not count the task of the callbacks, which a program without leader election also needs.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -164,7 +164,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has its own task, so the minimum number of tasks is the number of permanent tasks.
+    // Each request in flight has its own task, so the minimum is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -195,7 +195,7 @@ fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 
-/// Returns the election configuration. Events are disabled, as in the client-go workload.
+/// Returns the election configuration. As in the client-go workload, Events are disabled.
 fn election(identity: &str) -> LeaderElectionConfig {
     LeaderElectionConfig {
         identity: identity.into(),

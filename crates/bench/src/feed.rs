@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-/// Sends control requests to the load server, on connections without lists or watches. Each call opens a connection and
-/// blocks the calling thread.
+/// Sends control requests to the load server, on connections without lists and watches. Each call opens a connection
+/// and blocks the calling thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     pub(crate) server: String,
@@ -26,7 +26,7 @@ pub(crate) struct Stats {
 impl Feed {
     /// # Panics
     ///
-    /// Like all methods of `Feed`, this method panics if the load server does not respond as expected.
+    /// Panics if the load server does not respond as expected, like all methods of `Feed`.
     pub(crate) fn stats(&self) -> Stats {
         serde_json::from_str(&self.get("/control/stats")).expect("the load server returns its statistics")
     }
@@ -38,7 +38,7 @@ impl Feed {
     }
 
     /// Makes the server send `n` updates and returns the time of the request. `first` must be the number of updates
-    /// that the server has already sent.
+    /// that the server has sent so far.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();
         self.get(&format!("/control/events?first={first}&n={n}"));
@@ -61,7 +61,7 @@ impl Feed {
             write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
-            // The response has one chunk, and only its JSON line starts with `{`.
+            // Only the JSON line of the response's single chunk starts with `{`.
             Ok(answer.lines().find(|line| line.starts_with('{')).unwrap_or_default().to_owned())
         });
         answer.expect("the server has an HTTP address").expect("the load server answers")

@@ -40,7 +40,7 @@ pub fn main() -> ExitCode {
     answer::main("cache_fifo WORK [--quick]", WORKS, |work, setting| Some(work(pods(setting.size(PODS), 0))))
 }
 
-/// Returns the key of a pod. Like client-go, creates the key on each call.
+/// Returns the key of a pod. Creates the key on each call, like client-go.
 #[expect(clippy::unnecessary_wraps, reason = "the queues require this signature")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
     Ok(pod.key())
@@ -51,8 +51,8 @@ fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Creates a queue. Without `known_objects`, the queue behaves like an informer's queue. The queue delivers a list as
-/// one item, and releases its lock while the consumer processes a batch.
+/// Creates a queue. Without `known_objects`, it behaves like an informer's queue. The queue delivers a list as one
+/// item, and releases its lock while the consumer processes a batch.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
@@ -62,7 +62,7 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// Creates a queue behind a lock, as in client-go. Each call takes the lock and wakes the waiting threads.
+/// Creates a queue with a lock around it, as in client-go. Each call takes the lock and wakes the waiting threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -73,7 +73,7 @@ fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
     add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops and drops an item. The handler runs under the lock, as in client-go's `Pop`.
+/// Pops and drops an item. As in client-go's `Pop`, the handler runs under the lock.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
@@ -105,9 +105,9 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
     })
 }
 
-/// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's store in a transaction
-/// that returns the previous objects. If `is_update` is true, the store already contains all pods. Pintle's store has
-/// an index by namespace, and client-go's store has no index.
+/// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's store, in a
+/// transaction that returns the previous objects. If `is_update` is true, the store already contains all pods. Unlike
+/// client-go's store, Pintle's store has an index by namespace.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -132,7 +132,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard that keeps the batch in progress until it is dropped.
+        // The batch is in progress until the guard in `taken` is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

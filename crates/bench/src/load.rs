@@ -38,7 +38,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept()?;
             let server = &server;
-            // Ignore connection errors, because they affect only one client.
+            // Ignore connection errors, which affect only one client.
             scope.spawn(move || _ = server.connection(stream));
         }
     })
@@ -46,7 +46,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The [`Order`] from the last control request, with its sequence number. All watches execute this order.
+    /// The [`Order`] from the last control request, with its sequence number. All watches execute it.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
@@ -146,7 +146,7 @@ impl Server {
         answer.piece(format!("{bookmark}\n").as_bytes())
     }
 
-    /// Executes the orders of control requests on a watch until the watch expires or the client disconnects.
+    /// Executes the orders from control requests on a watch, until the watch expires or the client disconnects.
     fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {

@@ -43,21 +43,21 @@ impl Tally {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Returns the counts of a workload that adds and gets each of `n` keys once. An add and its get count as one
-    /// operation.
+    /// Returns the counts of a workload that adds and gets each of `n` keys once. An add and the get of its key count
+    /// as one operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Returns the counts of a workload that adds and gets keys. An add counts as one operation, and a get with its
-    /// `done` counts as another operation.
+    /// Returns the counts of a workload that adds and gets keys. Each add counts as an operation, and so does each get
+    /// with its `done`.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
 }
 
 impl Sample {
-    /// Adds a figure to the sample. NaN is shown as an empty table cell.
+    /// Adds a figure to the sample, where NaN results in an empty table cell.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
@@ -65,8 +65,8 @@ impl Sample {
 }
 
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
-    // Reset the kernel's record of the peak resident memory. If the kernel does not allow the reset, the peak includes
-    // the workload's setup.
+    // Reset the peak resident memory that the kernel has recorded. If the kernel does not allow this, the peak
+    // includes the workload's setup.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
     let before = counted();
@@ -88,7 +88,6 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     }
 }
 
-/// Returns the resident memory of this process, in bytes.
 pub(crate) fn resident() -> f64 {
     resident_of("self")
 }
@@ -103,7 +102,6 @@ pub(crate) fn peak() -> f64 {
     status("self", "VmHWM:")
 }
 
-/// Returns the number of open sockets of this process.
 pub(crate) fn sockets() -> f64 {
     let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
@@ -115,8 +113,8 @@ pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
-/// Returns the number of heap allocations since the process started. Returns `None` if the program does not count
-/// allocations.
+/// Returns the number of heap allocations since the start of the process, or `None` if the program does not count
+/// them.
 pub(crate) fn allocations() -> Option<f64> {
     counted().as_ref().map(total)
 }
@@ -125,7 +123,7 @@ fn total(stats: &Stats) -> f64 {
     (stats.allocations + stats.reallocations) as f64
 }
 
-/// Returns the allocation statistics, or `None` if the global allocator does not count allocations.
+/// Returns the allocation statistics, or `None` if the global allocator does not collect them.
 fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
@@ -144,7 +142,7 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// Reads a value from `/proc/PROCESS/status` in bytes. Returns 0 if the file cannot be read.
+/// Reads a value from `/proc/PROCESS/status` in bytes, or returns 0 if the file cannot be read.
 fn status(process: &str, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -1,7 +1,7 @@
 //! The pods of the load server. Each pod has about 8 KB of JSON and resembles a pod of a Deployment in a real cluster.
 //!
 //! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions are in
-//! random order. The random seed is fixed, so the same number of pods always results in the same pods.
+//! random order. The random seed is fixed, so the pods depend only on their number.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -95,7 +95,7 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The values that all pods of a replica set share.
+/// The values shared by all pods of a replica set.
 struct ReplicaSet {
     name: String,
     /// The creation time of the first pod, in seconds since the start of the year.
@@ -106,7 +106,7 @@ struct ReplicaSet {
 
 impl ReplicaSet {
     fn new(rng: &mut Rng, namespaces: &[String], digests: &[String]) -> Self {
-        // Remove the line breaks, which only make the template readable.
+        // Remove the line breaks, which only serve to make the template readable.
         let template: String = include_str!("pods/pod.json").lines().collect();
         let app = format!("{}-{}", word(rng), word(rng));
         let hash = letters(rng, 10);
@@ -232,7 +232,7 @@ impl Value {
     }
 }
 
-/// Creates environment variables. Every fourth variable contains a URL.
+/// Creates environment variables. One in four variables contains a URL.
 fn env(rng: &mut Rng, how_many: Range<usize>, namespaces: &[String]) -> Vec<(String, Value)> {
     let n = rng.usize(how_many);
     let variable = |i: usize| {
@@ -252,8 +252,8 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Copies the template, and calls `put` to write the value of each placeholder `<slot>`. If `put` returns `false`, the
-/// placeholder is copied unchanged.
+/// Copies the template, and calls `put` to write the value of each placeholder `<slot>`. If `put` returns `false`,
+/// copies the placeholder unchanged.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {
@@ -267,7 +267,7 @@ fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String)
     out.push_str(rest);
 }
 
-/// Writes the timestamp `seconds` after the start of the year. For simplicity, every month has 28 days.
+/// Writes the time `seconds` after the start of the year as a timestamp. For simplicity, every month has 28 days.
 fn put_time(out: &mut String, seconds: u64) -> std::fmt::Result {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let (month, day, hour, minute) = (1 + day / 28 % 12, 1 + day % 28, second / 3600, second / 60 % 60);

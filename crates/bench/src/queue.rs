@@ -29,7 +29,7 @@ use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;
 
-/// A function that runs a workload once, or returns `None` if the workload does not support the requested variant.
+/// Runs a workload once, or returns `None` if the workload does not support the requested variant.
 type Work = fn(Setting) -> Option<Sample>;
 
 macro_rules! threads {
@@ -87,7 +87,6 @@ pub fn main() -> ExitCode {
 }
 
 impl Setting {
-    /// Creates the configuration of a queue, with or without metrics.
     fn config<K: Key, C>(self, clock: C) -> QueueConfig<K, C> {
         QueueConfig {
             name: "bench".to_owned(),

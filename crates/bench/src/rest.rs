@@ -31,7 +31,7 @@ enum Protocol {
     Http2,
 }
 
-/// A workload. The runtime has one thread per CPU.
+/// A workload, which runs on a runtime with one thread per CPU.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
 /// The workloads by name. All programs and `cargo xtask bench` use the same names. Workloads with `hyper` in their name

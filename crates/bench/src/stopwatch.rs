@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use pintle_meta::__private::Mutex;
 
-/// A collection of durations. Each thread has its own clone, and dropping a clone adds its durations to the shared
-/// list.
+/// A collection of durations. Each thread has a separate clone, which adds its durations to the shared list when it
+/// is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     local: Vec<u64>,
@@ -15,7 +15,6 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Measures the wall time of `call`.
     pub(crate) fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let result = call();
@@ -28,7 +27,7 @@ impl Stopwatch {
     }
 
     /// Returns the quantile `q` of all durations in microseconds, or NaN if there are no durations. Call this method
-    /// after all other clones have been dropped, because dropping a clone adds its durations.
+    /// after dropping all other clones, because their durations are only added on drop.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
         let mut all = self.all.lock();
         quantile(&mut all, q).map_or(f64::NAN, |nanos| nanos as f64 / 1e3)

@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
     answer::main("cache_micro WORK [--quick]", WORKS, |work, setting| Some(work(setting)))
 }
 
-/// Creates the same pods as the client-go workload. Different values of `shift` assign the pods to different nodes.
+/// Creates the same pods as the client-go workload. `shift` changes the nodes to which the pods are assigned.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -89,7 +89,6 @@ fn shuffled(count: usize) -> Vec<usize> {
     order
 }
 
-/// Adds 100 k pods one at a time.
 fn add(setting: &Setting) -> Sample {
     let pods = pods(setting.size(PODS), 0);
     let cache = indexer();
@@ -99,7 +98,7 @@ fn add(setting: &Setting) -> Sample {
     })
 }
 
-/// Gets each pod ten times by its key, in random order, and passes the pod to `look`.
+/// Gets each pod ten times by its key, in random order, and passes it to `look`.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(setting.size(PODS), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
@@ -112,7 +111,7 @@ fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     })
 }
 
-/// Reads the 100 pods of each node twenty times.
+/// Reads the 100 pods of each node by index twenty times.
 fn by_index(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.size(PODS), 0));
     let nodes: Vec<String> = (0..NODES).map(node).collect();
@@ -168,7 +167,7 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures a writer first alone, and then while another thread repeatedly iterates over a snapshot.
+/// Measures a writer alone, and then while another thread repeatedly iterates over a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];

@@ -16,8 +16,8 @@ pub(super) use webhooks::Webhooks;
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 
-/// Returns a warning if kube-apiserver reserves the name for configurations from manifest files. Subresource writes
-/// cause no warning.
+/// Returns a warning if kube-apiserver reserves the name for configurations from manifest files. A write to a
+/// subresource causes no warning.
 fn static_suffix_warning(object: &Json, part: Subresource) -> Vec<String> {
     const WHY: &str = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
                        configurations and cannot be managed via the API";

@@ -25,7 +25,6 @@ use super::core::pod::{pod_template, template_metadata, validate_template};
 
 const TEMPLATE: &str = "/spec/template";
 
-/// Sets the pod template's defaults, and returns the workload's spec.
 fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     let spec = object.member("spec")?;
     if let Some(template) = spec.get_mut("template") {
@@ -34,8 +33,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in error messages.
-/// DaemonSets are exempt from the checks for a missing or unreadable selector.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in error messages. A
+/// missing or unreadable selector is not an error for a DaemonSet.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());

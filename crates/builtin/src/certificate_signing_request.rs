@@ -21,7 +21,6 @@ use rustls::server::ParsedCertificate;
 
 use super::pem;
 
-/// The key usages that a request may contain.
 const USAGES: &[&str] = &[
     "any",
     "cert sign",
@@ -232,7 +231,7 @@ pub fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);
     for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {
         if let Ok(request) = pkcs10::CertificationRequest::parse(der) {
-            // Ignore the results, because this fuzz target detects only panics.
+            // Ignore the results, because this fuzz target only checks for panics.
             let _ = request.check_signature();
         }
     }

@@ -12,13 +12,12 @@ use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_kinds::check::Check;
 
-/// Returns the error for a change to the spec of a mandatory object. `aside` is a part of the message that lists the
-/// fields that may change.
+/// Returns the error for a change to the spec of a mandatory object. `aside` is the text in the message that names the
+/// mutable fields.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }
 
-/// Validates the conditions in a status.
 fn status_errors(object: &Json) -> FieldErrors {
     let duplicates = duplicates(object.list("/status/conditions").map(|condition| condition.text("/type")));
     let check = Check::of(object).each("status.conditions", |condition, at| {

@@ -67,7 +67,7 @@ impl Strategy for V1 {
         if let Some(spec) = object.member("spec") {
             spec.set_default("minReplicas", 1);
         }
-        // Parse the annotations and write them again in the server's format.
+        // Normalize the annotations by converting the object to v2 and back.
         *object = conversion::to_old(&conversion::to_new(object));
     }
 

@@ -3,7 +3,7 @@
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 
-/// Reports a negative number or an invalid percentage.
+/// Reports a field whose value is a negative number or an invalid percentage.
 pub(super) fn share_errors(object: &Json, field: &str) -> Option<FieldError> {
     let value = share(object, field)?;
     let why = match value {
@@ -17,13 +17,11 @@ pub(super) fn share_errors(object: &Json, field: &str) -> Option<FieldError> {
     Some(FieldError::invalid(field, value, why))
 }
 
-/// Reports a percentage above 100.
 pub(super) fn above_100_percent(object: &Json, field: &str) -> Option<FieldError> {
     let value = share(object, field)?;
     (percent(value)? > 100).then(|| FieldError::invalid(field, value, "must not be greater than 100%"))
 }
 
-/// Reports the errors of [`share_errors`] and [`above_100_percent`].
 pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }

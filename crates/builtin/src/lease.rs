@@ -11,13 +11,13 @@ pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
-    /// Whether coordinated leader election is enabled, which allows new leases to contain a strategy or a preferred
-    /// holder.
+    /// `true` if coordinated leader election is enabled. New leases can then contain a strategy or a preferred holder.
     pub(crate) coordinated: bool,
 }
 
 impl Lease {
-    /// If coordinated leader election is disabled, removes its fields, except fields that the old lease already has.
+    /// If coordinated leader election is disabled, removes its fields from the lease, except for fields that the old
+    /// lease already has.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));

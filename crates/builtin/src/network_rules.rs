@@ -9,15 +9,14 @@ use pintle_json::Json;
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns `true` for the server's own address in the Endpoints `default/kubernetes`. No other address may be a
-/// loopback address.
+/// Returns `true` for the server's own address in the Endpoints `default/kubernetes`. No other endpoint address may be
+/// a loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
         && address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Reports an address that is not allowed for endpoints.
 pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     let ip: IpAddr = address.parse().ok()?;
     let link_local = match ip {
@@ -72,7 +71,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// Parses an IP address, whose IPv4 form may have leading zeros.
+/// Parses an IP address. Accepts leading zeros in an IPv4 address.
 fn parse_lenient(address: &str) -> Option<IpAddr> {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -100,7 +99,7 @@ pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     whole.or_else(few).or_else(label)
 }
 
-/// Validates an IP address, which must be in canonical form.
+/// Validates an IP address. Reports an address that is not in canonical form.
 pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError> {
     ip_errors(address, field).or_else(|| {
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
@@ -109,7 +108,7 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// Validates a CIDR, which must be in canonical form.
+/// Validates a CIDR. Reports a CIDR that is not in canonical form.
 pub(super) fn strict_cidr_errors(range: &str, field: &str) -> Option<FieldError> {
     cidr_errors(range, field).or_else(|| {
         let (address, length) = range.split_once('/')?;

@@ -10,11 +10,10 @@ pub(super) struct Block {
     pub(super) content: Vec<u8>,
 }
 
-/// Returns the blocks in document order.
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The unfinished block, and whether the parser has reached its body. Another BEGIN line discards the unfinished
+    // The unfinished block, and `true` if the parser has reached its body. A further BEGIN line discards the unfinished
     // block.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();

@@ -54,7 +54,7 @@ pub(super) enum Disruption {
     NoBudget,
     /// The pod is not ready, so its eviction is allowed and does not count as a disruption.
     Exempt,
-    /// The eviction is allowed and counts as a disruption. The `PostStep` changes the budget.
+    /// The eviction is allowed and counts as a disruption. The `PostStep` records the disruption in the budget.
     Charged(PostStep),
 }
 
@@ -96,7 +96,7 @@ fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
-/// Subtracts one allowed disruption and records the evicted pod, or fails if the budget allows no disruption.
+/// Subtracts one allowed disruption and records the evicted pod. Fails if the budget allows no disruption.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     const MAX_DISRUPTED: usize = 2_000;
     let name = metadata::name(budget);
@@ -119,7 +119,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // As in kube-apiserver, the condition changes only when the last allowed disruption is used.
+    // As in kube-apiserver, only the use of the last allowed disruption changes the condition.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});

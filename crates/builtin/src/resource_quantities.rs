@@ -28,10 +28,9 @@ pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErr
     errors
 }
 
-/// Reports a negative storage quantity.
 pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
     let nanos = quantity::nanos(amount)?;
-    // As in Go, a fractional quantity is first rounded away from zero.
+    // As in Go, first round a fractional quantity away from zero.
     let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
     (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
@@ -56,7 +55,6 @@ pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     }
 }
 
-/// Returns `true` if Kubernetes defines this resource name.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }

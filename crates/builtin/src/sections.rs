@@ -1,4 +1,4 @@
-//! Reads tables that have a section for each built-in kind.
+//! Parses tables with sections for built-in kinds.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,8 @@ pub(super) static DEFAULTS: LazyLock<Sections<DefaultValue>> =
 pub(super) struct Sections<T>(Vec<(&'static str, Vec<T>)>);
 
 impl<T> Sections<T> {
-    /// Parses a table. Headings are names of kinds, separated by commas. Entries are indented by two spaces.
+    /// Parses a table. A heading in a table consists of names of kinds, separated by commas. The entries below a
+    /// heading are indented by two spaces.
     fn read(text: &'static str, entry: fn(&'static str) -> Option<T>) -> Self {
         let mut sections: Vec<(&str, Vec<T>)> = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -59,7 +60,8 @@ mod tests {
         path.try_fold(schema.root().clone(), step).is_some()
     }
 
-    /// Checks the headings and entries of a table. The test checks entries for several kinds only with the first kind.
+    /// Checks the headings and entries of a table. If a heading names several kinds, checks the entries only for the
+    /// first of them.
     fn check(file: &str, text: &'static str, is_valid: fn(&Kind, &'static str) -> bool) {
         let kinds = crate::coordinated_kinds();
         let find = |name: &str| kinds.kinds().find(|kind| name == format!("{} {}", kind.api_version(), kind.kind));

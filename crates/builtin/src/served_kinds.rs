@@ -28,7 +28,7 @@ pub fn coordinated_kinds() -> Kinds {
     Kinds::of(all(true).map(Arc::new).collect())
 }
 
-/// Returns the built-in kinds in discovery order. LeaseCandidate is included only if `coordinated` is true.
+/// Returns the built-in kinds in discovery order. Includes LeaseCandidate only if `coordinated` is true.
 fn all(coordinated: bool) -> impl Iterator<Item = Kind> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(read).filter_map(move |kind| match (kind.group.as_str(), kind.kind.as_str()) {

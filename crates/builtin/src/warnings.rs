@@ -25,7 +25,7 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // Check the exact quantity, because the canonical form is rounded up to thousandths.
+    // Check the exact quantity, because the canonical form is rounded up to a multiple of 0.001.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))

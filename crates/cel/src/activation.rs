@@ -1,4 +1,4 @@
-//! The values of variables.
+//! The values of the variables in an expression.
 
 use std::collections::BTreeMap;
 use std::fmt;

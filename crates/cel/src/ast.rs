@@ -1,4 +1,4 @@
-//! The syntax tree.
+//! The syntax tree of an expression.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl Ast {
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: Kind,
-    /// The offset of the expression in the source text, in code points. Error messages show the position at this
-    /// offset.
+    /// The offset of the expression in the source text, in code points, which determines the position in error
+    /// messages.
     pub(crate) at: u32,
 }
 
@@ -121,11 +121,12 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The accumulator variable of a comprehension. An expression cannot use this name in its text, because `@result` is
-/// not a valid identifier.
+/// The accumulator variable of a comprehension. `@result` is not a valid identifier, so expressions cannot refer to
+/// this variable.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// The functions that implement the operators. The parser replaces each operator with a call to its function.
+/// The names of the functions that implement the operators. The parser replaces each operator with a call to its
+/// function.
 pub(crate) mod operator {
     pub(crate) const CONDITIONAL: &str = "_?_:_";
     pub(crate) const AND: &str = "_&&_";

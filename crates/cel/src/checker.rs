@@ -1,4 +1,4 @@
-//! The type checker.
+//! Checks the types of an expression.
 
 mod calls;
 mod infer;
@@ -132,8 +132,8 @@ impl Checker<'_> {
         inferred
     }
 
-    /// Returns the type of the variable `name`. This method also resolves type names such as `int`, because
-    /// expressions can use type names as values.
+    /// Returns the type of the variable `name`. Also resolves type names such as `int`, because expressions can use
+    /// type names as values.
     fn lookup(&mut self, name: &str) -> Option<Type> {
         if let Some(local) = self.scopes.find(name) {
             return Some(local.clone());
@@ -273,7 +273,6 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
-/// Looks up a type by its name, such as `int`.
 pub(crate) fn type_named(name: &str) -> Option<Type> {
     let param = |name: &str| Type::Param(name.into());
     Some(match name {

@@ -11,13 +11,11 @@ type Called<'a> = Result<Value<'a>, Failure>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The cost is the length of the first argument multiplied by this factor.
+    /// The cost is the product of this factor and the length of the first argument.
     FirstText(u64),
     /// The cost depends on the length of the first argument, which is measured as in cel-go.
     StandardText,
-    /// The cost is the length of the result.
     Join,
-    /// The cost depends on the length of a selector.
     Selector,
     /// The cost depends on the number of characters and items in the first argument, including nested values.
     Traversal,
@@ -37,7 +35,7 @@ pub(crate) enum Pricing {
     InList,
     Output,
     Flatten,
-    /// The cost depends on the square of an argument's length.
+    /// The cost depends on the square of the length of the argument with this index.
     SelfCompare(usize),
     Sets(f64),
 }
@@ -119,8 +117,8 @@ fn text(size: u64) -> u64 {
     scaled(size, 0.1)
 }
 
-/// Converts a floating-point number to an integer like Go on amd64. Negative numbers wrap around to large numbers. A
-/// number that is too large becomes 2⁶³.
+/// Converts a floating-point number to an integer like Go on amd64. As in Go, a negative number wraps around to a large
+/// number, and a number that is too large becomes 2⁶³.
 fn go_u64(number: f64) -> u64 {
     match number {
         _ if number < 0.0 => number as i64 as u64,
@@ -129,7 +127,6 @@ fn go_u64(number: f64) -> u64 {
     }
 }
 
-/// Multiplies a length by a cost factor and rounds up.
 pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
@@ -228,7 +225,7 @@ fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, 
     }
 }
 
-/// Returns the cost of `==`. An operand whose evaluation failed has a size of 1.
+/// Returns the cost of `==`. An operand whose evaluation failed counts as having a size of 1.
 pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
         Some(Value::Opaque(_)) => 1,
@@ -236,7 +233,6 @@ pub(crate) fn equals(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64
     }
 }
 
-/// Returns the cost of `!=`.
 pub(crate) fn smaller(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     let limit = |value: Option<&Value<'_>>| value.map_or(1, Value::size_limit);
     let size = |value: Option<&Value<'_>>| value.map_or(1, Value::size);

@@ -19,7 +19,7 @@ const CREATE_MAP: CostRange = CostRange::fixed(30);
 const CREATE_OBJECT: CostRange = CostRange::fixed(40);
 const READ_NAME: CostRange = CostRange::fixed(1);
 
-/// Estimates the cost of an expression. kube-apiserver makes the same estimate for the rules of
+/// Estimates the cost of an expression. kube-apiserver computes the same estimate for the rules of
 /// CustomResourceDefinitions.
 pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
     let mut estimator = Estimator {
@@ -38,7 +38,6 @@ struct Estimator<'e> {
     checked: &'e Checked,
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
-    /// The origin of each expression's value in the caller's data.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
     entries: HashMap<Id, EntrySize>,
@@ -99,7 +98,6 @@ impl<'e> Estimator<'e> {
         parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
     }
 
-    /// Returns the smallest range that includes the sizes of all `parts`.
     fn union_of_sizes(&mut self, parts: &[Id]) -> CostRange {
         let empty = CostRange { min: u64::MAX, max: 0 };
         let start = if parts.is_empty() { CostRange::fixed(0) } else { empty };

@@ -14,14 +14,13 @@ use crate::value::{Entries, Key, Object, Value};
 
 pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
 
-/// Returns `true` if the evaluation has exceeded its budget.
 fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The units of work per evaluated subexpression.
+/// The units of work for evaluating one subexpression, excluding its operands.
 const STEP: u64 = 15;
-/// The number of list items that are counted as the same work as one map entry.
+/// The number of list items that count as much work as one map entry.
 const ENTRY: usize = 4;
 /// The maximum number of arguments that are stored without a heap allocation.
 const FEW: usize = 3;
@@ -35,7 +34,6 @@ pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) meter: Meter,
     /// The comprehension variables. The slot of an accumulator is `None` until an expression reads the accumulator.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,
-    /// The initial values of the accumulators.
     pub(crate) inits: Vec<Option<&'e Plan>>,
 }
 
@@ -101,7 +99,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates an operand. A constant is borrowed instead of copied.
+    /// Evaluates an operand. Borrows a constant instead of copying it.
     fn operand(&mut self, plan: &'e Plan) -> Result<Cow<'e, Value<'a>>, Failure> {
         match plan {
             Plan::Const(value) => self.meter.work(STEP).map(|()| Cow::Borrowed(value)),
@@ -109,7 +107,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both operands. If the first operand fails, the second operand is still evaluated.
+    /// Evaluates both operands. Evaluates the second operand even if the first operand fails.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {
@@ -155,7 +153,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // A failed argument has no size in the cost of the call.
+                // A failed argument does not add to the cost of the call.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }

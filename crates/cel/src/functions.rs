@@ -13,12 +13,12 @@ const PATCHES: &str = "patches";
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) id: &'static str,
-    /// Whether the function is a method. The first argument of a method is the receiver.
+    /// `true` if the function is a method. The first argument of a method is the receiver.
     pub(crate) member: bool,
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
     pub(crate) params: Vec<&'static str>,
-    /// Whether the function is available only in environments with the patch types of mutating policies.
+    /// `true` if the function is available only in environments with the patch types of mutating policies.
     pub(crate) for_patches: bool,
 }
 
@@ -39,7 +39,6 @@ pub(crate) fn overloads(name: &str) -> &'static [Overload] {
     FUNCTIONS.get(name).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Returns all functions, sorted by name.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [Overload])> {
     let sorted: std::collections::BTreeMap<_, _> = FUNCTIONS.iter().collect();
@@ -62,7 +61,6 @@ fn overload(line: &'static str, for_patches: bool) -> Option<(&'static str, Over
     Some((name, Overload { id, member: receiver.is_some(), args, result, params, for_patches }))
 }
 
-/// Splits a text at each comma outside of parentheses.
 fn parts(text: &'static str) -> Vec<&'static str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (index, c) in text.char_indices() {

@@ -17,8 +17,8 @@ use crate::types::Type;
 /// The cost budget of an evaluation, which is a tenth of kube-apiserver's limit for one expression. An evaluation with
 /// this budget takes at most a few tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of a result as text, in bytes. A fuzz target panics if a result is longer. This limit also
-/// detects types that become too large, because error messages contain the names of types.
+/// The maximum length of a result as text, in bytes. A fuzz target panics if a result is longer. The limit on results
+/// also detects types that become too large, because error messages contain the names of types.
 const LONGEST: usize = 64 << 20;
 
 /// Compiles an expression with a dynamically typed variable. Checks that the position of each compile error is within
@@ -93,8 +93,8 @@ pub fn cel_pattern(bytes: &[u8]) {
     }
 }
 
-/// Evaluates an expression twice and checks that the results are equal. Also checks that the evaluation fails with a
-/// budget below its cost.
+/// Evaluates an expression twice and checks that the results are equal. Also checks that the evaluation fails if the
+/// budget is lower than its cost.
 fn evaluate(program: &Program, activation: &Activation<'_>) {
     let first = program.evaluate(activation, BUDGET);
     let second = program.evaluate(activation, BUDGET);

@@ -1,4 +1,4 @@
-//! Go's text formats.
+//! Formats strings and numbers as Go does.
 
 /// Quotes a string like Go's `%q`.
 pub(crate) fn quoted(text: &str) -> String {

@@ -91,7 +91,6 @@ impl Token {
 pub(crate) struct Lexeme<'a> {
     pub(crate) token: Token,
     pub(crate) text: &'a str,
-    /// The offset of the token in the source text, in code points.
     pub(crate) at: u32,
 }
 
@@ -132,7 +131,7 @@ impl<'a> Lexer<'a> {
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// An invalid token. Its length includes the first invalid character.
+    /// An invalid token, with its length up to and including the first invalid character.
     Failure(usize),
 }
 
@@ -189,7 +188,6 @@ fn symbol(text: &str) -> Scan {
     }
 }
 
-/// Returns the error for an invalid character at `index`.
 fn failure(text: &str, index: usize) -> Scan {
     Scan::Failure(index + text[index..].chars().next().map_or(0, char::len_utf8))
 }
@@ -255,7 +253,6 @@ fn number(bytes: &[u8]) -> Scan {
     }
 }
 
-/// Scans a string literal whose opening quote is at `start`.
 fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     let bytes = text.as_bytes();
     let quote = bytes[start];

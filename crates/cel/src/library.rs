@@ -32,8 +32,8 @@ pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 /// The implementation of a library function. The receiver of a method is its first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns the implementation of a function. The second result is `true` if the evaluation of a call stops at the first
-/// failed argument.
+/// Returns the implementation of a function. The returned boolean is `true` if the evaluation of a call stops at the
+/// first failed argument.
 ///
 /// `resolved` is `true` if the type checker found exactly one signature for the call. The caller must handle calls with
 /// a constant regular expression.
@@ -111,7 +111,7 @@ fn first_is(meter: &mut Meter, args: &[Value<'_>], holds: impl FnOnce(&Value<'_>
     let [Value::List(list), ..] = args else { return true };
     list.get(0, meter).is_none_or(|first| match first {
         Ok(first) => holds(&first),
-        // The function fails with the same error when it reads the list.
+        // Ignore other failures, because the function fails with the same error when it reads the list.
         Err(failure) => failure == Failure::Budget,
     })
 }

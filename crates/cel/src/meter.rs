@@ -1,4 +1,4 @@
-//! Counts the cost and the work of an evaluation.
+//! The meter for the cost and the work of an evaluation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,11 +10,10 @@ use crate::re2::Pattern;
 const MAX_TEXT: usize = 16 << 20;
 /// The maximum length of a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
-/// The number of bytes that are counted as the memory of a value.
+/// The number of bytes that the meter counts as the memory of one value.
 const VALUE: u64 = 40;
 /// The number of bytes that are counted as the memory of a string in a list.
 pub(crate) const ITEM: usize = 64;
-/// The units of work for compiling a pattern.
 const COMPILE: u64 = 100_000;
 /// The additional units of work for each state or range of a compiled pattern.
 const COMPILE_STATE: u64 = 500;
@@ -22,16 +21,15 @@ const COMPILE_STATE: u64 = 500;
 const STEP: u64 = 20;
 /// The maximum memory of a pattern's automaton, in bytes.
 pub(crate) const MAX_AUTOMATON: usize = 1 << 20;
-/// The maximum number of compiled patterns that an evaluation keeps.
 const MAX_PATTERNS: usize = 32;
 
 pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
 /// Counts the cost and the work of an evaluation.
 ///
-/// Some operations have a low cost but take a long time. For example, the comparison of two large objects has a cost
-/// of one unit. Therefore, the meter also counts units of work, which take about a nanosecond each. The meter stops an
-/// evaluation that does too much work for its budget.
+/// Some operations have a low cost but take a long time. For example, the comparison of two large objects has a cost of
+/// one unit. Therefore, the meter also counts units of work, which take about a nanosecond each. The meter stops an
+/// evaluation that exceeds the work limit of its budget.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,
@@ -60,7 +58,6 @@ impl Meter {
         self.budget.saturating_sub(self.cost)
     }
 
-    /// Adds a cost. Fails if the total exceeds the budget.
     pub(crate) fn pay(&mut self, cost: u64) -> Result<(), Failure> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.budget { Err(Failure::Budget) } else { Ok(()) }

@@ -59,7 +59,7 @@ impl Opaque {
     /// Returns the approximate units of work for comparing the value with an equal value.
     pub(crate) fn weight(&self) -> u64 {
         match self {
-            // The comparison visits each part of a version.
+            // Include the length of a version, because the comparison visits each of its parts.
             Self::Semver(version) => 1 + version.length() as u64,
             Self::Url(url) => 1 + url.text().len() as u64 / 8,
             _ => 1,

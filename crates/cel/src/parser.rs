@@ -12,9 +12,8 @@ use crate::source::{CompileError, Issue};
 
 use builder::Builder;
 
-/// The maximum length of an expression, in code points.
 const MAX_CODE_POINTS: usize = 100_000;
-/// The maximum nesting depth of one grammar rule.
+/// The maximum nesting depth of each grammar rule.
 const MAX_NESTING: u32 = 250;
 
 pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
@@ -40,7 +39,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
 }
 
 enum Stop {
-    /// A syntax error, which the parser has already recorded.
+    /// The parser found a syntax error and has already recorded it.
     Syntax,
     Limit(String),
 }
@@ -107,7 +106,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.next + ahead).map_or(Token::End, |lexeme| lexeme.token)
     }
 
-    /// Returns the current token. After the last token, returns `Token::End`.
+    /// Returns the current token. Returns `Token::End` after the last token.
     fn current(&self) -> Lexeme<'a> {
         self.tokens[self.next]
     }

@@ -13,7 +13,6 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// The plan of an expression, with the data that the evaluator needs.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
@@ -31,17 +30,15 @@ pub(crate) enum Plan {
     NotEqual(Box<[Plan; 2]>),
     NotStrictlyFalse(Box<Plan>),
     Call(Box<Call>),
-    /// A call of `matches` with a constant regular expression.
     Matches(Box<PlannedMatch>),
     List(Vec<PlannedItem>),
     Map(Vec<PlannedEntry>),
     Object(Box<PlannedObject>),
     Fold(Box<PlannedFold>),
-    /// A search for a value in a constant list.
+    /// A lookup of a value in a constant list.
     OneOf(Box<(Plan, HashSet<Key<'static>>)>),
     OptionalOr(Box<[Plan; 2]>),
     OptionalOrValue(Box<[Plan; 2]>),
-    /// Appends an item to the accumulated list of a comprehension.
     Append(Box<Append>),
     /// Adds an entry, or all entries of a map, to the accumulated map of a comprehension.
     Insert(Box<Insert>),
@@ -66,22 +63,20 @@ pub(crate) struct PlannedObject {
     pub(crate) fields: Vec<(Arc<str>, PlannedItem)>,
 }
 
-/// A value and the selections after it, such as `a.b[0].?c`.
+/// A value and the selections that follow it, such as `a.b[0].?c`.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// Whether the attribute only tests for presence, as in `has(a.b)`. The result of a presence test is a boolean.
+    /// If `true`, the attribute only tests for presence, as in `has(a.b)`, and its result is a boolean.
     pub(crate) test_only: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Base {
     Variable(Arc<str>),
-    /// The slot of a comprehension variable.
     Local(usize),
     Value(Plan),
-    /// The operands of `a ? b : c`.
     Conditional(Box<[Plan; 3]>),
 }
 
@@ -94,7 +89,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute, such as `b` in `a[b]`. Reading its variable has no cost.
+    /// An attribute, such as `b` in `a[b]`. Reading the variable of such an attribute has no cost.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -104,9 +99,9 @@ pub(crate) struct Call {
     pub(crate) name: Arc<str>,
     pub(crate) function: Function,
     pub(crate) pricing: Pricing,
-    /// The arguments of the call, starting with the receiver if the function is a method.
+    /// The arguments of the call. For a method, the first argument is the receiver.
     pub(crate) args: Vec<Plan>,
-    /// Whether the evaluation of the call stops at the first failed argument. If it stops, the call adds no cost.
+    /// If `true`, the evaluation of the call stops at the first failed argument, and the call then adds no cost.
     pub(crate) stops_early: bool,
 }
 
@@ -134,14 +129,13 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the appended item is a constant. A list literal with constant items has no cost.
+    /// `true` if the appended item is a constant. A list literal with constant items has no cost.
     pub(crate) constant: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) slot: usize,
-    /// The key of the entry. If `None`, `value` is a map, and all of its entries are added.
     pub(crate) key: Option<Plan>,
     pub(crate) value: Plan,
 }

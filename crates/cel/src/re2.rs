@@ -1,9 +1,9 @@
 //! Translates regular expressions from Go's RE2 syntax to the syntax of the crate `regex`.
 //!
 //! The crate `regex` accepts some patterns that RE2 rejects, such as nested repetitions, nested classes and `\u0041`.
-//! The crate `regex` also rejects some patterns that RE2 accepts, such as a single `{` and octal escapes. A third
-//! group of patterns has a different meaning in each syntax (`\d`, `\b`, `[a&&b]`). Therefore, this module translates
-//! patterns for the crate `regex`.
+//! The crate `regex` also rejects some patterns that RE2 accepts, such as a single `{` and octal escapes. Patterns such
+//! as `\d`, `\b` and `[a&&b]` have a different meaning in each syntax. Therefore, this module translates patterns for
+//! the crate `regex`.
 
 mod class;
 mod escape;
@@ -18,7 +18,7 @@ pub use pattern::Pattern;
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum repetition count. This maximum also applies to the product of nested repetition counts.
+/// The maximum repetition count. The maximum also applies to the product of nested repetition counts.
 const MAX_REPEAT: u64 = 1000;
 
 /// Translates a regular expression from RE2 syntax to the syntax of the crate `regex`. Returns the translated pattern,
@@ -52,19 +52,17 @@ struct Scanner<'p> {
     at: usize,
     out: String,
     /// Flags such as `(?i)` that have not been written to `out` yet. In RE2, a repetition operator after flags applies
-    /// to the part before the flags.
+    /// to the pattern part before the flags.
     flags: String,
     depth: usize,
-    /// The names of Unicode classes in the pattern, and whether RE2 supports them.
     classes: HashMap<&'p str, bool>,
 }
 
 /// The kind of a pattern part, which determines whether a repetition operator can follow the part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
-    /// A part that can be repeated.
     Operand,
-    /// A repetition operator at this offset.
+    /// A repetition operator, which starts at this offset in the pattern.
     Repetition(usize),
     /// The start of a pattern, group or alternative.
     Start,
@@ -155,7 +153,6 @@ impl<'p> Scanner<'p> {
         self.at = end;
     }
 
-    /// Writes a literal character, inside or outside of a class.
     fn literal(&mut self, c: char) {
         if c.is_ascii_alphanumeric() || !c.is_ascii() {
             self.out.push(c)
@@ -164,7 +161,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Writes a code point outside of a class. A surrogate does not match any text.
+    /// Writes a code point outside of a class. For a surrogate, writes a class that matches no text.
     fn code_point(&mut self, code: u32) {
         match char::from_u32(code) {
             Some(c) => self.literal(c),
@@ -172,7 +169,8 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads a repetition operator of the given length, and a `?` after the operator, which makes it lazy.
+    /// Reads a repetition operator of the given length. Also reads a `?` after the operator, which makes the operator
+    /// lazy.
     fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
         let start = self.at;
         if self.flags.is_empty() || self.peek() != Some('?') {
@@ -244,8 +242,8 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the kind of a part after which flags or an empty quotation were read. In RE2, a repetition operator can
-    /// follow the flags or the quotation, even if the part before them ends with a repetition operator.
+    /// Returns the kind of this part after flags or an empty quotation. In RE2, a repetition operator can follow the
+    /// flags or the quotation, even if the part before them ends with a repetition operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -281,7 +279,7 @@ impl Counts {
     }
 }
 
-/// Returns the reason why the crate `regex` rejects a translated pattern.
+/// Returns the error message for a translated pattern that the crate `regex` rejects.
 fn reason(error: &regex_syntax::ast::Error) -> String {
     let (text, span) = (error.pattern(), error.span());
     let here = text.get(span.start.offset..span.end.offset).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Source texts, and errors with positions.
+//! Formats errors with their positions in the source text.
 
 use std::fmt;
 
@@ -39,19 +39,18 @@ impl Issue {
 pub struct CompileError {
     issues: Vec<Issue>,
     text: String,
-    /// Whether the cause is that the evaluation of a constant subexpression failed.
     constant: bool,
 }
 
-/// The errors of the parser or the type checker. Messages contain type names, which can be long. Therefore, errors are
-/// dropped after four megabytes of messages.
+/// The errors of the parser or the type checker. Messages can contain long type names, so errors are dropped after four
+/// megabytes of messages.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,
     bytes: usize,
 }
 
-/// The maximum total length of the error messages, in bytes.
+/// The maximum total length of all error messages about an expression, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
 impl Findings {
@@ -78,7 +77,7 @@ const MAX_SNIPPET_BYTES: usize = 16_384;
 
 impl CompileError {
     pub(crate) fn new(text: &str, mut issues: Vec<Issue>) -> Self {
-        // The sort is stable, which keeps the order of errors at the same position.
+        // Use a stable sort to keep the order of errors at the same position.
         issues.sort_by_key(|issue| issue.at.map_or(-1, i64::from));
         Self { issues, text: text.into(), constant: false }
     }
@@ -139,7 +138,7 @@ impl<'a> Lines<'a> {
         let number = self.0.partition_point(|(start, _)| *start <= at).max(1);
         let (start, line) = self.0[number - 1];
         if self.0.len() == 1 && line.is_empty() {
-            // For an empty expression, cel-go reports its end at column 0.
+            // For an empty expression, cel-go reports the error at column 0.
             return write!(f, "ERROR: <input>:1:0: {}", issue.message);
         }
         let column = at - start;

@@ -1,4 +1,4 @@
-//! Timestamps and durations.
+//! Parses, computes and formats timestamps and durations.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -142,8 +142,8 @@ impl Timestamp {
         }
         // Compare the names, because jiff ignores case in zone names and Go does not.
         let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
-        // jiff's maximum timestamp is shortly before the end of 9999. Using the maximum for later times is correct,
-        // because no time zone changes its offset after it.
+        // Use jiff's maximum timestamp, shortly before the end of 9999, for later times. The offsets are correct,
+        // because no time zone changes its offset after jiff's maximum timestamp.
         let (first, last) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         let time = jiff::Timestamp::from_second(self.seconds.clamp(first, last));
         Ok(i64::from(zone.to_offset(time.unwrap_or_default()).seconds()))
@@ -216,7 +216,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     i32::try_from(if text.starts_with('-') { -seconds } else { seconds }).ok()
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. The function ignores digits after the ninth digit.
+/// Converts the digits of a decimal fraction to nanoseconds. Ignores digits after the ninth digit.
 fn parse_fraction(digits: &str) -> Option<u32> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -287,8 +287,8 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. As in Go, the function stops before the first digit with
-/// which the fraction would exceed 2⁶³.
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, stops before the first digit with which the
+/// fraction would exceed 2⁶³.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {

@@ -111,7 +111,7 @@ impl Type {
     }
 }
 
-/// Formats the type as in kube-apiserver's error messages about result types. Long text is truncated.
+/// Formats the type as in kube-apiserver's error messages about result types. Truncates long type names.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Self::name))
@@ -131,7 +131,7 @@ impl Type {
         text
     }
 
-    /// Writes the type. Returns `false` if the text is too long.
+    /// Writes the type to `text`. Returns `false` if the text is too long.
     fn write(&self, name: fn(&Self) -> &str, text: &mut String) -> bool {
         if text.len() > MAX_TEXT {
             return false;

@@ -162,8 +162,8 @@ impl<'a> Value<'a> {
         self.length().unwrap_or(1)
     }
 
-    /// Returns an upper limit of [`size`](Self::size), without counting the characters of a string. The limit is at most
-    /// four times the size.
+    /// Returns an upper limit of [`size`](Self::size), without counting the characters of a string. The upper limit is
+    /// at most four times the actual size.
     pub(crate) fn size_limit(&self) -> u64 {
         match self {
             Self::String(text) => text.len() as u64,
@@ -265,7 +265,6 @@ impl<'a> From<&'a pintle_json::Json> for Value<'a> {
 }
 
 impl Meter {
-    /// Counts the work of hashing and comparing a key.
     pub(crate) fn hash(&mut self, key: &Value<'_>) -> Result<(), Failure> {
         self.work(key.weight().saturating_mul(8))
     }

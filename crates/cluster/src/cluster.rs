@@ -21,7 +21,7 @@ use crate::config::ClusterConfig;
 use crate::error::Error;
 use crate::reader::Reader;
 
-/// How long a shutdown waits for the informers to stop and for pending Events to be written.
+/// The maximum time for which a shutdown waits for the informers and for pending Events.
 const EVENTS: Duration = Duration::from_secs(5);
 
 /// A connection to a cluster, which creates clients, informers, recorders and electors.
@@ -78,7 +78,6 @@ struct Inner {
 enum Events {
     /// The Event broadcaster, or `None` before the first recorder is created.
     Open(Option<EventBroadcaster>),
-    /// The cluster has shut down and creates no more broadcasters.
     Closed,
 }
 
@@ -238,7 +237,7 @@ impl Cluster {
     ) -> SharedInformer<T> {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let informer = self.inner.informers.informer(api, config);
-        // After the cluster has shut down, `start` has no effect.
+        // This call has no effect if the cluster has shut down.
         self.inner.informers.start();
         informer
     }
@@ -303,8 +302,8 @@ impl Cluster {
         if let Events::Open(Some(events)) = &*self.events() {
             return events.recorder(source);
         }
-        // Do not hold the lock while creating the broadcaster, because its creation calls the user's metrics provider.
-        // If two threads create a broadcaster at the same time, drop one of the broadcasters.
+        // Create the broadcaster without holding the lock, because its creation calls the user's metrics provider. If
+        // two threads create a broadcaster at the same time, one of them is dropped.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -343,8 +342,8 @@ impl Cluster {
     /// If the future is dropped, the remaining components stop when the cluster's last clone is dropped.
     pub async fn shutdown_within(self, limit: Duration) {
         let started = Instant::now();
-        // Limit the wait, because user code, such as the decoding of an object, can block the task of an informer. A
-        // blocked task ends later.
+        // Limit the wait, because user code, such as the decoding of an object, can block an informer's task. A blocked
+        // task ends later.
         let stop_informers = |limit| timeout(limit, self.inner.informers.shutdown());
         let remaining = || limit.saturating_sub(started.elapsed());
         let _ = stop_informers(limit / 2).await;
@@ -446,7 +445,7 @@ mod tests {
         let cluster = Cluster::embedded().await.unwrap();
         let map = ConfigMap { metadata: ObjectMeta::new("default", "a") };
         cluster.api().create(&map, &WriteOptions::default()).await.unwrap();
-        // Run the informer on another runtime, because the thread that it blocks may drive the timers of its runtime.
+        // Run the informer on another runtime, because it may block the thread that drives its runtime's timers.
         let other = tokio::runtime::Runtime::new().unwrap();
         let informer = {
             let _entered = other.enter();
@@ -463,7 +462,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn blocked_informer_leaves_time_for_pending_events() {
         const SECOND: Duration = Duration::from_secs(1);
-        // Use no sockets, so that the paused clock does not advance while the server processes a request.
+        // Do not use sockets, so that the paused clock does not advance while the server processes a request.
         let server = ApiServer::start(ApiServerConfig::default()).await.unwrap();
         let transport = Some(TransportLayer::in_place(server.in_process()));
         let client = Some(server.client_config());
@@ -475,21 +474,21 @@ mod tests {
         let released = Mutex::new(released);
         let transform: Transform<ConfigMap> = Arc::new(move |_: &mut ConfigMap| {
             blocks.send(()).unwrap();
-            // Block until the test drops the sender, which makes `recv` return an error.
+            // Block until the test drops the sender.
             released.lock().recv().unwrap_err();
         });
         let config = InformerConfig { transform: Some(transform), ..InformerConfig::default() };
-        // Let the informer block a thread of another runtime, so that the clock of this runtime can advance.
+        // Run the informer on another runtime, so that it does not block this runtime's clock.
         let other = tokio::runtime::Runtime::new().unwrap();
         let informer = {
             let _entered = other.enter();
             cluster.informer_with(cluster.api(), config)
         };
-        // Block a thread, because the paused clock does not advance while another thread waits.
+        // Wait on a thread, because the paused clock would advance during an asynchronous wait.
         let waits = move || has_blocked.recv_timeout(60 * SECOND).unwrap();
         tokio::task::spawn_blocking(waits).await.unwrap();
 
-        // After the second failure, the next attempt is due in 10 s.
+        // The next attempt is due 10 s after the second failure.
         let unavailable = Fault::Answer(Answer { body: Some("unavailable".into()), ..Answer::new(500) });
         let (verb, resource) = (Some(RequestVerb::Create), Some("events".into()));
         let rule = server.faults().add(Rule { verb, resource, times: Some(2), ..Rule::new(unavailable) });

@@ -1,5 +1,5 @@
-//! Plans, which are dry runs against a live cluster. A plan is an embedded API server that reads from a live cluster and does
-//! not write to it.
+//! Plans, which are dry runs against a live cluster. A plan is an embedded API server that reads from the live cluster but
+//! never writes to it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -57,8 +57,8 @@ impl Cluster {
     }
 }
 
-/// Forwards the embedded server's read requests to the live cluster. If the cluster responds with an error status, the service
-/// returns this response instead of an `Error`.
+/// Forwards the embedded server's read requests to the live cluster. An error status from the cluster is returned as a response
+/// instead of an `Error`.
 #[derive(Clone)]
 struct Reading(RestClient);
 

@@ -1,4 +1,4 @@
-//! Reads objects from an informer's cache or from the server.
+//! Reads objects from an informer's cache or from the API server.
 
 use std::sync::Arc;
 

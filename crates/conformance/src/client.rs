@@ -64,12 +64,10 @@ impl Client {
         Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls, timeout })
     }
 
-    /// Sends a request on a new connection and waits for the complete response.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
         self.open(request).await?.read_body().await
     }
 
-    /// Sends a request on a new connection and waits for the response head.
     pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Streaming> {
         let host = format!("{}:{}", self.host, self.port);
         request.headers_mut().insert(http::header::HOST, host.parse()?);
@@ -90,7 +88,6 @@ impl Client {
 }
 
 impl Streaming {
-    /// Waits for the remaining body of the response.
     pub(crate) async fn read_body(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.timeout, body.collect()).await;
@@ -104,8 +101,8 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits until the next complete lines of the body have arrived, and returns them without line endings. Returns
-    /// `None` at the end of the response body.
+    /// Waits for the next complete lines of the body. Returns the lines without line endings. Returns `None` at the end
+    /// of the response body.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();

@@ -36,7 +36,7 @@ pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
 fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
     for (index, (want, got)) in want.iter().zip(got).enumerate() {
         if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
-            // Sort the responses by path and status, because the steps ran concurrently.
+            // Sort the responses by path and status, because concurrent steps finish in any order.
             compare_steps(&in_order(want), &in_order(got), out);
         } else if let Some(answer) = &want.answer {
             let at = format!("step {index} {want} ");
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     /// Compares the responses of two lists of steps. `differences` contains the path of each expected difference. The
-    /// prefix `~` marks a difference in wording only.
+    /// prefix `~` marks a difference that is only in the wording.
     #[track_caller]
     fn check(want: &str, got: &str, differences: &[&str]) {
         let step = |answer: &str| -> Vec<Step> {

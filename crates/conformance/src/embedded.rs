@@ -15,7 +15,7 @@ const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-tok
 ///
 /// Returns an error if the embedded server cannot start.
 pub async fn start() -> anyhow::Result<ApiServer> {
-    // The cases were recorded without the policy controller.
+    // Disable the policy controller, because the cases were recorded without it.
     start_with(Controllers { policies: false, ..Controllers::default() }).await
 }
 

@@ -1,5 +1,5 @@
-//! The list of cases that fail on the embedded server. The results of a run must match the list exactly, so that
-//! every change is detected.
+//! The list of cases that fail on the embedded server. A run fails if its failing cases differ from the list, in order
+//! to detect every change.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Generates `docs/CONFORMANCE.md`, which contains the results of the cases and the features that have no effect in the
-//! embedded server.
+//! Generates `docs/CONFORMANCE.md`, which contains the results of the cases, and the features that have no effect in
+//! the embedded server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The results of the client's test scenarios on a real server, which a run of the cases does not change.
+/// The results of the client's test scenarios on a real server. A run of the cases does not change these results.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
@@ -45,8 +45,8 @@ without controllers. It sends each YAML or JSON document below `DIR` to both ser
    and the discovery and OpenAPI documents of its versions. Real servers publish these documents late, so the command retries for ten
    seconds. In OpenAPI documents, it ignores the types that all definitions share, and the descriptions of paths.
 2. Documents without a namespace follow one by one. Documents with a namespace follow concurrently (`--at-once`), each in a new namespace.
-3. Each document is sent as a strict dry-run create and as a create. If the create succeeds, these requests follow: get, table, server-side
-   apply twice, merge patch, PUT, status GET and PUT, list, list as a table, delete, and get again.
+3. The command sends each document as a strict dry-run create, and then as a create. If the create succeeds, the command sends these
+   requests: get, table, server-side apply twice, merge patch, PUT, status GET and PUT, list, list as a table, delete, and get again.
 4. Placeholders replace uids, resourceVersions, times, generated names, addresses of Services, node ports and ages. Real servers return the
    causes of a rejected custom resource and the resources of a discovery document in random order, so both are sorted. Descriptions of
    table columns are ignored.

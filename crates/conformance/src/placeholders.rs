@@ -8,8 +8,8 @@ use crate::json::Json;
 use crate::shape::{is_uuid, mask};
 
 pub(crate) struct Placeholders {
-    /// The variables with their values: first `id`, `ns`, `Id` and `dollar`, followed by the variables that steps
-    /// have set. `dollar` has the value `$`, so `${dollar}{x}` results in the text `${x}`.
+    /// The names and values of the variables. The first four variables are `id`, `ns`, `Id` and `dollar`, followed by
+    /// the variables that steps have set. `dollar` has the value `$`, so `${dollar}{x}` results in the text `${x}`.
     variables: Vec<(String, String)>,
     hidden: BTreeSet<String>,
     /// The number of each uid, counted in order of first appearance.
@@ -18,7 +18,7 @@ pub(crate) struct Placeholders {
 }
 
 impl Placeholders {
-    /// Creates the placeholders for a run. All generated names contain `id`.
+    /// Creates the placeholders for a run. All generated names of the run contain `id`.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -59,7 +59,6 @@ impl Placeholders {
         Ok(out)
     }
 
-    /// Calls [`Self::fill`] for all strings and member names in a value.
     pub(crate) fn fill_json(&self, value: &Json) -> anyhow::Result<Json> {
         Ok(match value {
             Json::Text(text) => Json::Text(self.fill(text)?),
@@ -84,7 +83,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers the uids in a response and collects its revisions, in order of appearance.
+    /// Numbers the uids in a response, and collects the revisions, in order of appearance.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -200,8 +199,8 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or bookmark with the placeholder. The revision of a list belongs
-/// to the whole server, not to one object.
+/// Replaces the revision in the metadata of a list or bookmark with the placeholder, because this revision does not
+/// belong to an object.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }

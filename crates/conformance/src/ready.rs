@@ -1,5 +1,5 @@
-//! Probes that detect when admission objects are active. A real server receives admission objects from a watch, so they
-//! take effect with a delay.
+//! Probes that detect when admission objects are active. A real server watches admission objects, so they take effect
+//! with a delay.
 //!
 //! A probe is a temporary webhook or policy that is created after the other objects of its kind. When the probe takes
 //! effect, the other objects of its kind are active too.
@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::client::Answer;
 use crate::responder::Responder;
 
-/// The kinds of admission objects that a `READY` step can wait for.
 #[derive(Clone, Copy)]
 enum Family {
     ValidatingWebhook,
@@ -70,7 +69,8 @@ impl Probe {
         objects
     }
 
-    /// Returns `true` if the probe affected the creation of the lease. `answer` is the response to the create request.
+    /// Returns `true` if the probe affected the creation of the lease. `answer` is the response to the create request
+    /// for the lease.
     ///
     /// # Errors
     ///

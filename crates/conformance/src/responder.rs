@@ -1,5 +1,5 @@
-//! A TLS server on loopback that serves the webhooks of a case. The server records each review, and responds in the
-//! way that the case specifies.
+//! A TLS server on loopback that serves the webhooks of a case. The server records each review, and sends the response
+//! that the case specifies.
 //!
 //! Each case has its own responder, so concurrent cases do not see each other's calls.
 
@@ -36,7 +36,6 @@ use behaviour::Behaviour;
 /// list.
 const LARGEST_REVIEW: usize = 64 << 20;
 
-/// The request headers that the responder records.
 const RECORDED_HEADERS: [&str; 4] = ["content-type", "accept", "user-agent", "authorization"];
 
 /// The webhook server of a case, which closes its port and all connections on drop.
@@ -64,12 +63,12 @@ struct Webhooks {
 
 #[derive(Default)]
 struct State {
-    /// The behaviours for each path, in the order of calls. After the last behaviour, all further calls get this
-    /// behaviour as well.
+    /// The behaviours for each path, in the order of calls. If a path has more calls than behaviours, the further calls
+    /// get the last behaviour.
     behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
     /// The recorded calls that no step has read yet. The deadline of the case limits the length of this list.
     calls: Vec<Call>,
-    /// The number of calls at each path, without calls for probes.
+    /// The number of calls at each path, excluding reviews of probes.
     counts: BTreeMap<String, usize>,
     /// The paths that have received the review of a probe.
     probed: BTreeSet<String>,
@@ -147,7 +146,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>
     }
 }
 
-/// Serves a connection until it is closed, and ignores errors, because the tested server reports them in its response.
+/// Serves a connection until it is closed. Ignores errors, because the tested server reports them in its response.
 async fn serve(stream: TcpStream, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(move |request| {

@@ -39,7 +39,7 @@ const EXTRA_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters for generated names. Vowels are missing, to avoid accidental words in names.
+/// The letters for generated names. The letters exclude vowels, to avoid accidental words in names.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
 pub(crate) struct Server {
@@ -51,7 +51,7 @@ pub(crate) struct Server {
 /// Runs a case in its own namespace and returns its steps with the server's responses. After the last step, deletes
 /// the namespace and the cluster-scoped objects that the case created.
 ///
-/// `run` always returns, because each wait has a deadline.
+/// The future always completes, because each wait has a deadline.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
@@ -64,20 +64,17 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
     result
 }
 
-/// Sends the steps of a case to a server and stores variables from the responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     placeholders: Placeholders,
     streams: BTreeMap<String, Stream>,
     responder: Option<Responder>,
     probes: usize,
-    /// The paths of the cluster-scoped objects that the session created, in creation order.
     created: Vec<String>,
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session. Generated names of the session contain `id`. The variable `${ns}` becomes `t-` followed by
-    /// `id`.
+    /// Creates a session. The session's generated names contain `id`. The value of `${ns}` is `t-` followed by `id`.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         let placeholders = Placeholders::new(id);
         Self { server, placeholders, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
@@ -107,9 +104,9 @@ impl<'a> Session<'a> {
         self.run_steps(&case.steps).await
     }
 
-    /// Deletes the session's namespace and all created cluster-scoped objects, even after a failed step. A webhook
-    /// that was not deleted could reject the requests of other cases. Errors are ignored, because they do not affect
-    /// the verdict of the case.
+    /// Deletes the session's namespace and all created cluster-scoped objects, even after a failed step. A webhook that
+    /// was not deleted could reject the requests of other cases. Ignores errors, because they do not affect the verdict
+    /// of the case.
     async fn clean_up(&self, id: &str) {
         for path in self.created.iter().rev() {
             drop(self.send(&request("DELETE", path, None)).await);
@@ -130,7 +127,7 @@ impl<'a> Session<'a> {
         Ok(finished)
     }
 
-    /// Replaces values that differ between runs in the response of a step. Call `mask` only after the last step of the
+    /// Replaces values that differ between runs in the response of a step. Must be called after the last step of the
     /// case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
@@ -298,7 +295,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns the recorded parts of a response, collects its uids and revisions, and saves the variables of the step.
+    /// Returns the parts of a response that a case records. Also collects uids and revisions, and saves the step's
+    /// variables.
     fn record(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut recorded = recorded_response(answer, step.all_headers.unwrap_or(false));
         let body = recorded.member("body").cloned();
@@ -339,7 +337,7 @@ impl<'a> Session<'a> {
         Ok(recorded)
     }
 
-    /// Returns an object that maps each pointer, as written in the case, to its value in the body.
+    /// Returns an object that maps each pointer in the case to its value in the body.
     fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
         let mut at = IndexMap::new();
         for pointer in pointers {
@@ -402,7 +400,7 @@ fn recorded_response(answer: &Answer, all_headers: bool) -> Json {
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // Check the body, because a server sends some JSON bodies with the content type `text/plain`.
+    // Also check the body, because a server sends some JSON bodies with the content type `text/plain`.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {
@@ -429,7 +427,7 @@ fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Percent-encodes characters that a request line must not contain, and keeps encoded characters unchanged.
+/// Percent-encodes characters that a request line must not contain. Keeps encoded characters unchanged.
 fn quote(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

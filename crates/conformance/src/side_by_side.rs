@@ -26,7 +26,6 @@ use crate::verdict::Target;
 
 pub use self::causes::{Cause, Causes, Sightings};
 
-/// The maximum time to wait for a server to start.
 const STARTED: Duration = Duration::from_secs(60);
 
 /// The result of a comparison of two servers.
@@ -85,7 +84,6 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends documents to both servers concurrently, and records the differences in document order.
     async fn compare_all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -126,7 +124,6 @@ impl Servers {
         })
     }
 
-    /// Sends GET requests to both servers and returns the responses.
     async fn get_from_both(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
         let (real, embedded) = tokio::join!(exchange::look(&self.real, paths), exchange::look(&self.embedded, paths));
         Ok([real.context("the real server")?, embedded.context("the embedded server")?])

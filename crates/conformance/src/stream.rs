@@ -1,4 +1,4 @@
-//! An open watch. A background task buffers the watch frames until a step reads them.
+//! An open watch, whose frames are buffered by a background task until a step reads them.
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
@@ -11,8 +11,8 @@ use crate::case::Step;
 use crate::client::Streaming;
 use crate::json::Json;
 
-/// The maximum number of buffered watch frames, which is far more than any case needs. The background task stops
-/// reading from the watch while the buffer is full.
+/// The maximum number of buffered watch frames, far more than any case needs. While the buffer is full, the background
+/// task does not read from the watch.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
@@ -34,7 +34,7 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Takes the frames for a READ step from the buffer.
+    /// Takes the frames for a `READ` step from the buffer.
     ///
     /// # Errors
     ///
@@ -83,8 +83,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Returns `true` for a periodic bookmark, which a server can send at any time, and `false` for the bookmark at the end
-/// of the initial events.
+/// Returns `true` for a periodic bookmark, which a server can send at any time. Returns `false` for the bookmark at the
+/// end of the initial events.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

@@ -70,7 +70,7 @@ pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) 
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Start slow cases first, so that fast cases run while slow cases wait.
+    // Start the slowest cases first, so that the other cases run while they wait.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

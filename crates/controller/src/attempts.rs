@@ -1,4 +1,4 @@
-//! Tracks keys that are in flight or have failed. A failed call's own writes must not end the key's backoff.
+//! Tracks the keys that are in flight or have failed. The writes of a failed call must not end the backoff of its key.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::key::RequestKey;
 
-/// A change that arrives within this time after a failed call is considered the call's own write.
+/// A change that arrives within this time after a failed call counts as a write of the call.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// If the failed call may have caused a change, the change shortens the key's backoff to this time. The change is not
-/// ignored, because another writer may have made it.
+/// A change that the failed call may have caused shortens the key's backoff to this time. The change is not ignored,
+/// because another writer may have made it.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
 /// The maximum number of early retries of a key between two successes. Without this limit, the backoff of a reconciler
@@ -21,15 +21,15 @@ const MAX_EARLY_RETRIES: u8 = 10;
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of tracked keys after the last removal of old failures.
+    /// The number of tracked keys after old failures were last removed.
     pruned: usize,
 }
 
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether an urgent change has arrived since the last call began. A change that the last call cannot have caused
-    /// is urgent.
+    /// Whether an urgent change has arrived since the last call began. A change is urgent if the last call cannot have
+    /// caused it.
     is_urgent: bool,
     early_retries: u8,
 }
@@ -48,18 +48,19 @@ enum AttemptState {
 pub(crate) enum Retry {
     AfterBackoff,
     AfterRequest,
-    /// No retry: only a change queues the key again.
+    /// No retry, so only a change queues the key again.
     Never,
 }
 
-/// How likely it is that a key's last call has caused a change.
+/// The likelihood that a key's last call has caused a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWrite {
-    /// The call cannot have caused the change.
+    /// The last call cannot have caused the change.
     Impossible,
-    /// The call probably did not cause the change. After too many early retries, the change is treated as `Possible`.
+    /// The last call probably did not cause the change. After too many early retries, the change is treated as
+    /// `Possible`.
     Unlikely,
-    /// The call may have caused the change.
+    /// The last call may have caused the change.
     Possible,
 }
 
@@ -67,9 +68,9 @@ pub(crate) enum OwnWrite {
 pub(crate) enum ChangeAction {
     Add,
     AddRateLimited,
-    /// Shorten the pending retry's delay to [`EARLY_RETRY`].
+    /// Shorten the delay of the pending retry to [`EARLY_RETRY`].
     RetryEarly,
-    /// Do nothing, because the key already waits for a retry.
+    /// Do nothing, because the key is already waiting for a retry.
     Wait,
 }
 
@@ -89,8 +90,8 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that the last call for a key failed. Returns `true` if no urgent change has arrived during the call. The
-    /// key's retry then also handles the changes that arrived during the call.
+    /// Records that the last call for a key failed. Returns `true` if no urgent change has arrived during this call.
+    /// The key's retry then also handles all other changes that arrived during the call.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
@@ -101,7 +102,7 @@ impl<K: RequestKey> Attempts<K> {
         if self.keys.len() > 1_024 && self.keys.len() / 2 > self.pruned {
             self.keys.retain(|_, attempt| match attempt.state {
                 AttemptState::Running => true,
-                // Keep the attempt, because its `early_retries` still limits further early retries.
+                // Keep the attempt, because its `early_retries` limits the number of further early retries.
                 AttemptState::Failed { retry: Retry::AfterBackoff, .. } if attempt.early_retries > 0 => true,
                 AttemptState::Failed { at, .. } => now.duration_since(at) < OWN_WRITE,
             });
@@ -110,7 +111,6 @@ impl<K: RequestKey> Attempts<K> {
         !is_urgent
     }
 
-    /// Records a change for the key. Returns the action for the change.
     pub(crate) fn change(&mut self, key: &K, own_write: OwnWrite, now: Instant) -> ChangeAction {
         let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
         if matches!(attempt.state, AttemptState::Failed { at, .. } if now.duration_since(at) >= OWN_WRITE) {
@@ -130,7 +130,6 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns `true` if an urgent change has arrived since the last call began.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
@@ -147,7 +146,8 @@ impl<K: RequestKey> Attempts<K> {
 }
 
 impl Attempt {
-    /// Returns `true` if the change is urgent. An `Unlikely` change that makes the attempt urgent uses one early retry.
+    /// Returns `true` if the change is urgent. An `Unlikely` change uses one early retry if it makes the attempt
+    /// urgent.
     fn is_urgent_change(&mut self, own_write: OwnWrite) -> bool {
         match own_write {
             OwnWrite::Impossible => true,

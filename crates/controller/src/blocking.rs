@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 use crate::report::{report, start_report};
 
-/// The workers of one controller, with their current polls. All runs of the controller share this list.
+/// The workers of one controller and their current polls. All runs of the controller share this list.
 pub(crate) struct Polls<K> {
     controller: String,
     /// The time after which a poll counts as blocking.
@@ -27,17 +27,15 @@ pub(crate) struct Polls<K> {
     workers: Mutex<Vec<Weak<Poll<K>>>>,
 }
 
-/// The current poll of one worker.
 pub(crate) struct Poll<K> {
     current: Mutex<CurrentPoll<K>>,
     metrics: Metrics,
 }
 
 struct CurrentPoll<K> {
-    /// The key is in an `Arc`, so that cloning it under the lock runs no user code.
+    /// In an `Arc`, so that cloning the key under the lock runs no user code.
     key: Option<Arc<K>>,
     started_at: Option<Instant>,
-    /// Whether the watchdog has reported this poll.
     is_reported: bool,
 }
 
@@ -64,7 +62,7 @@ impl<K: RequestKey> Polls<K> {
         poll
     }
 
-    /// Returns the calls that have blocked their thread for at least the limit.
+    /// Returns the calls that have blocked their thread for at least `limit`.
     pub(crate) fn blocked(&self) -> Vec<Blocked<K>> {
         self.blocked_for(self.limit)
     }
@@ -87,7 +85,7 @@ impl<K: RequestKey> Polls<K> {
             found
         });
         let reports = new.map(|Blocked { key, since }| {
-            // Increment the gauge before the call can end, because the end of the call decrements the gauge.
+            // Increment the gauge before the call can end, because its end decrements the gauge.
             self.metrics.blocked(1);
             let (controller, blocked_for) = (self.controller.clone(), now.duration_since(since));
             Box::new(move || {
@@ -109,16 +107,15 @@ impl<K: RequestKey> Polls<K> {
     }
 }
 
-/// Logs a blocked call. The logger is user code, which may block.
+/// Logs a blocked call. The logger is user code and may block.
 pub(crate) type Report = Box<dyn FnOnce() + Send>;
 
-/// The methods of [`Polls`] that do not depend on the type of the keys.
+/// The methods of [`Polls`] that do not depend on the key type.
 pub(crate) trait Watched: Send + Sync {
     fn limit(&self) -> Duration;
 
     fn has_blocked(&self) -> bool;
 
-    /// Returns a report for each blocked call that has not been reported yet.
     fn new_reports(&self) -> Vec<Report>;
 
     fn describe_blocked_for(&self, limit: Duration) -> Vec<String>;
@@ -164,7 +161,7 @@ impl<K> CurrentPoll<K> {
 }
 
 impl<K: RequestKey> Poll<K> {
-    /// Runs a call, and records the start and the end of each poll of the call's future.
+    /// Runs a call, and records the start and end of each poll of its future.
     pub(crate) async fn watch<F: Future>(&self, key: Arc<K>, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
@@ -183,7 +180,7 @@ impl<K: RequestKey> Poll<K> {
         current.started_at = Some(Instant::now());
         drop(current);
         let polling = Polling(self);
-        // Release the lock before dropping the key, because the key's `Drop` may be user code.
+        // Release the lock before dropping the key, because the key's `Drop` may run user code.
         drop(old_key);
         polling
     }
@@ -205,8 +202,8 @@ impl<K: RequestKey> Drop for Polling<'_, K> {
     }
 }
 
-/// A thread that detects blocked calls. A tokio task would not run while the runtime's threads are blocked. Dropping
-/// the `Watchdog` stops the thread.
+/// A thread that detects blocked calls. A tokio task could not do this, because it does not run while the runtime's
+/// threads are blocked. Dropping the `Watchdog` stops this thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {
@@ -229,8 +226,8 @@ pub(crate) struct Exit {
 
 impl Watchdog {
     /// Starts a watchdog for the given controllers. If `exit` is set, the watchdog exits the process when calls still
-    /// block their threads after the stop timeout. The exit happens even after the watchdog is dropped, because nothing
-    /// else can end these calls.
+    /// block their threads after the stop timeout. The watchdog exits the process even after it was dropped, because
+    /// nothing else can end such calls.
     pub(crate) fn start(controllers: Vec<Arc<dyn Watched>>, exit: Option<Exit>) -> Self {
         let tick = controllers.iter().map(|polls| polls.limit() / 2).min().unwrap_or(SECOND);
         let tick = if exit.is_some() { tick.min(SECOND) } else { tick };
@@ -250,8 +247,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         let ends_process = self.0.exit.as_ref().is_some_and(|exit| exit.stop.is_cancelled());
         if !ends_process || self.0.held().is_empty() {
-            // Drop the controllers on the calling thread instead of the watchdog's thread, because their metrics are
-            // user code.
+            // Drop the controllers on the calling thread, because their metrics are user code.
             drop(std::mem::take(&mut *self.0.controllers.lock()));
         }
         *self.0.has_ended.lock() = true;
@@ -267,7 +263,7 @@ impl Shared {
         loop {
             if let Some(exit) = self.exit.as_ref().filter(|exit| exit.stop.is_cancelled()) {
                 let stopped = *stopped.get_or_insert_with(Instant::now);
-                // Wait longer than the stop timeout, so that `main` has time to end the process first.
+                // Wait longer than the stop timeout, so that `main` has time to exit first.
                 if stopped.elapsed() >= exit.after.saturating_add((exit.after / 10).min(Duration::from_secs(2))) {
                     self.end_process(exit);
                 }
@@ -281,8 +277,7 @@ impl Shared {
             reports.truncate(MAX_WAITING);
             let is_reporting = running.as_ref().is_some_and(|ended| ended.try_recv() == Err(TryRecvError::Empty));
             if !reports.is_empty() && !is_reporting {
-                // Do not wait for the reports, because this thread must be able to exit the process even if a report
-                // blocks.
+                // Do not wait for the reports, because this thread must exit the process even if a report blocks.
                 let reports = std::mem::take(&mut reports);
                 running = Some(start_report(|| reports.into_iter().for_each(|report| report())));
             }
@@ -294,11 +289,11 @@ impl Shared {
         }
     }
 
-    /// Wakes a thread of the runtime if a call blocks another thread of the runtime. If the blocked thread was waiting
-    /// for the runtime's timers and sockets, tokio does not move this task to another thread by itself.
+    /// Wakes another thread of the runtime if a call blocks one of the runtime's threads. If the blocked thread was
+    /// responsible for the runtime's timers and sockets, tokio does not by itself let another thread take over.
     ///
-    /// `woken` is the task that the previous call of this method spawned. The method spawns no other task while `woken`
-    /// waits for a thread.
+    /// `woken` is the task that the previous call of this method spawned. While `woken` waits for a thread, this method
+    /// spawns no other task.
     fn wake_another_thread(&self, woken: &mut Option<JoinHandle<()>>) {
         if let Some(runtime) = &self.runtime
             && woken.as_ref().is_none_or(JoinHandle::is_finished)

@@ -39,7 +39,7 @@ use crate::source::{Kind, KindSource, Named, Relation, Source};
 #[must_use]
 pub struct Builder<K = ObjectKey> {
     name: String,
-    /// The main kind, whose objects the controller reconciles, or `None` for builders from [`Controller::named`].
+    /// The kind of the objects that the controller reconciles, or `None` for builders from [`Controller::named`].
     owner: Option<ApiResource>,
     sources: Vec<Named<K>>,
     config: ControllerConfig<K>,

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Concurrency(Arc<watch::Sender<usize>>);
 
-/// The highest limit. The controller spawns as many worker tasks as the limit allows.
+/// The highest possible limit. The controller spawns as many worker tasks as its limit allows.
 const MAX_CONCURRENCY: usize = 10_000;
 
 impl Concurrency {

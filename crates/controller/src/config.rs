@@ -113,13 +113,12 @@ pub const LOW_PRIORITY: i32 = -100;
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl<K: RequestKey> ControllerConfig<K> {
-    /// Returns the queue configuration for a run, and a receiver for the panic message if the queue's order panics.
     pub(crate) fn queue_config(&self) -> (QueueConfig<K, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // If a change queues a key, the key's pending retry is dropped.
+            // If a change queues a key, drop the key's pending retry.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

@@ -1,4 +1,4 @@
-//! Controllers, which reconcile the keys in a queue.
+//! Controllers, which reconcile the keys of a queue.
 
 mod run;
 
@@ -30,12 +30,12 @@ use crate::requests::{Queue, Requests};
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
 
-/// How long the caches may take to sync before the controller logs a warning. Without a tracing subscriber, the first
+/// The time after which the controller logs a warning about unsynced caches. Without a tracing subscriber, the first
 /// warning is printed to stderr.
 const WARN_AFTER: Duration = Duration::from_secs(10);
-/// The delay between further warnings about unsynced caches.
+/// The interval between further warnings about unsynced caches.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
-/// How long a run waits for reconciliations of an earlier run if no cache sync timeout is configured.
+/// The time for which a run waits for reconciliations of an earlier run if no cache sync timeout is configured.
 const EARLIER_RUNS: Duration = Duration::from_secs(120);
 
 /// Reconciles objects whenever they or related objects change.
@@ -186,8 +186,8 @@ impl<K: RequestKey> Controller<K> {
     }
 
     /// Runs the controller like [`Controller::run`], with a stop signal that all controllers of a manager share. If
-    /// this controller fails, it requests a stop, which also stops the other controllers. Running reconciliations are
-    /// dropped when the `leadership` term ends.
+    /// this controller fails, it requests a stop, which also stops the other controllers. The controller drops running
+    /// reconciliations when the `leadership` term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;

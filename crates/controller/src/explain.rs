@@ -87,7 +87,7 @@ impl<K: RequestKey> Controller<K> {
         Explanation { key: key.clone(), state: self.state_of(key), history: self.histories().get(key) }
     }
 
-    /// Returns the key whose text form is `key`. For key types that cannot be parsed, this method finds only keys that
+    /// Returns the key whose text form is `key`. If the key type cannot be parsed, this method finds only keys that
     /// have a history or are in the queue.
     pub(crate) fn key_of(&self, key: &str) -> Option<K> {
         if let Some(key) = parse(key) {

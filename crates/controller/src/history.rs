@@ -14,10 +14,10 @@ use crate::key::RequestKey;
 
 /// The number of causes that are stored for each key.
 const CAUSES: usize = 8;
-/// The number of most recently active keys whose histories the controller always stores. The controller stores at most
-/// twice this number of histories.
+/// The number of recently active keys whose histories the controller keeps. The controller keeps at most twice as many
+/// histories.
 const KEYS: usize = 5_000;
-/// The maximum length of a stored error text, in bytes. Without a limit, thousands of failing keys with long error
+/// The maximum length of a stored error text, in bytes. Without this limit, thousands of failing keys with long error
 /// texts would use too much memory.
 const ERROR: usize = 512;
 
@@ -104,8 +104,8 @@ pub struct KeyHistory {
     pub last_call: Option<LastCall>,
 }
 
-/// The histories of a controller's keys. Clones share the same histories. A panic in the key's `Eq`, `Hash`, `Ord` or
-/// `Clone` implementation leaves the maps in a consistent state.
+/// The histories of a controller's keys. Clones share these histories. If the key's `Eq`, `Hash`, `Ord` or `Clone`
+/// implementation panics, the maps stay consistent.
 pub(crate) struct Histories<K>(Arc<Mutex<State<K>>>);
 
 /// The histories in two generations. When the newer generation is full, it replaces the older generation.
@@ -138,7 +138,8 @@ impl<K: RequestKey> Histories<K> {
                 history.causes.pop_front();
             }
             if history.causes.is_empty() {
-                // Most keys of an initial list have only one cause, but a `VecDeque` first allocates space for four.
+                // Allocate space for one cause, because most keys of an initial list have only one, but a `VecDeque`
+                // would allocate space for four.
                 history.causes.reserve_exact(1);
             }
             history.causes.push_back(cause);
@@ -184,7 +185,6 @@ impl<K: RequestKey> Histories<K> {
         )
     }
 
-    /// Returns all keys with a history.
     pub(crate) fn keys(&self) -> Vec<K> {
         let state = self.0.lock();
         state.newer.keys().chain(state.older.keys()).cloned().collect()
@@ -196,7 +196,7 @@ impl<K: RequestKey> Histories<K> {
         let all = state.newer.iter().chain(&state.older);
         let mut ranked: Vec<_> = all.filter_map(|(key, history)| Some((rank(history)?, key, history))).collect();
         let order = |one: &(R, &K, _), other: &(R, &K, _)| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1));
-        // Workers wait for this lock, so sort and clone only the keys of the result.
+        // Sort and clone only the keys in the result, because workers wait for this lock.
         if (1..ranked.len()).contains(&limit) {
             ranked.select_nth_unstable_by(limit - 1, order);
         }
@@ -208,7 +208,6 @@ impl<K: RequestKey> Histories<K> {
 
 pintle_meta::debug_struct!(Histories<K> { .. });
 
-/// Truncates a text to 512 bytes.
 fn shorten(text: &mut String) {
     if text.len() > ERROR {
         text.truncate(text.floor_char_boundary(ERROR - '…'.len_utf8()));

@@ -1,12 +1,12 @@
-//! Keys that a controller keeps for its next run.
+//! Keys that a controller keeps between two runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
 
 use crate::key::RequestKey;
 
-/// The maximum number of kept keys for each limited [`Origin`]. Without a limit, a standby's memory would grow with
-/// every deleted object and every key that the program adds.
+/// The maximum number of keys that are kept for each limited [`Origin`]. Without this limit, a standby's memory would
+/// grow with every deleted object and every key from the program.
 pub(crate) const MAX_KEPT: usize = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,13 +15,13 @@ pub(crate) enum Origin {
     Event,
     /// A key that the program added, for example through a [`Trigger`](crate::Trigger).
     Program,
-    /// A key that an earlier run did not finish. Unfinished keys need no limit, because the earlier run's queue bounds
-    /// their number.
+    /// A key that an earlier run did not finish. The number of unfinished keys needs no limit, because the queue of the
+    /// earlier run bounds it.
     Unfinished,
 }
 
 /// Keys that the next run cannot find with a list: keys of deleted objects, keys that the program added, and unfinished
-/// keys. Each key is stored once, with its highest priority.
+/// keys. Each key is stored only once, with its highest priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
@@ -44,9 +44,9 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: RequestKey> Kept<K> {
-    /// Keeps a key until the next run takes it. If more than `most` keys of the same limited origin are kept, the
-    /// oldest of these keys is dropped. If the key is already kept with a greater [`Origin`], only the key's priority
-    /// is updated. Returns `true` if the oldest key was dropped.
+    /// Keeps a key until the next run takes it. If more than `most` keys of this limited origin are kept, the oldest
+    /// key is dropped. If the key is already kept with a greater [`Origin`], only the key's priority is updated.
+    /// Returns `true` if the oldest key was dropped.
     pub(crate) fn insert(&mut self, key: K, priority: i32, origin: Origin, most: usize) -> bool {
         let number = self.next;
         self.next += 1;

@@ -84,8 +84,8 @@ pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
     (key as &dyn Any).downcast_ref()
 }
 
-/// Returns the text form of the key for logs, errors and debug pages. If the key's `Debug` implementation panics, the
-/// returned text reports the panic.
+/// Returns the text form of the key for logs, errors and debug pages. If the key's `Debug` implementation panics, this
+/// text reports the panic.
 pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     if let Some(key) = object_key(key) {
         return key.to_string();
@@ -96,8 +96,8 @@ pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     catch(|| format!("{key:?}")).unwrap_or_else(|panic| format!("(a key whose Debug panicked: {panic})"))
 }
 
-/// Parses the text form of an [`ObjectKey`] or a `String`. Returns `None` for other key types and for texts that are
-/// not valid object keys.
+/// Parses the text form of an [`ObjectKey`] or a `String`. Returns `None` for other key types and for invalid object
+/// keys.
 pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     let key: Box<dyn Any> = if TypeId::of::<K>() == TypeId::of::<ObjectKey>() {
         Box::new(text.parse::<ObjectKey>().ok()?)
@@ -107,7 +107,7 @@ pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     key.downcast().ok().map(|key| *key)
 }
 
-/// Catches panics while formatting a key, because a log subscriber may hold a lock while it formats the key.
+/// Formats a key and catches panics, because a log subscriber may hold a lock while it formats the key.
 pub(crate) struct Text<'a, K>(pub(crate) &'a K);
 
 impl<K: RequestKey> fmt::Display for Text<'_, K> {

@@ -151,8 +151,8 @@ impl Default for ManagerConfig {
     }
 }
 
-/// Percentages of the shutdown timeout. The controllers must stop before `DRAINED`, and the lease must be released
-/// before `RELEASED`.
+/// The controllers must stop before `DRAINED` percent of the shutdown timeout, and the lease must be released before
+/// `RELEASED` percent.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
@@ -334,7 +334,7 @@ impl Manager {
                 let election = async {
                     let led = run_election(&team, election, &stop.token).await;
                     if led.is_err() {
-                        // The shards end only when a stop is requested.
+                        // Request a stop, which also ends the elections of the shards.
                         stop.request();
                     }
                     led
@@ -352,7 +352,7 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // Keep the lease, because reconciliations of this term may still be running.
+                        // Do not release the lease, because reconciliations of its term may still be running.
                         ending.add_leftovers(team.running());
                         ending.add_leftovers(shard_team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));

@@ -50,8 +50,7 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// The metric instruments of a controller. Without a metrics provider, a controller has no instruments. All runs of the
-/// controller share these instruments.
+/// The metric instruments of a controller, or `None` without a metrics provider. All runs of the controller share them.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 
@@ -127,7 +126,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a worker as active until the returned guard is dropped.
+    /// Counts a worker as active until the returned `Active` is dropped.
     pub(crate) fn active(&self) -> Active<'_> {
         let active = Active(self.0.as_ref().map(|of| &*of.active_workers));
         active.change(1);

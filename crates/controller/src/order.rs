@@ -10,8 +10,8 @@ use crate::key::RequestKey;
 use crate::panic::catch;
 
 /// Wraps a queue order that the user provides and catches its panics, because a panic in a queue operation would lose
-/// keys. After the first panic, the wrapper behaves like an empty order and never calls the user's order again. The
-/// panic also ends the controller's run.
+/// keys. After the first panic, the wrapper behaves like an empty order and no longer calls the user's order. The
+/// panic also ends the run of the controller.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,
@@ -39,7 +39,7 @@ impl OrderPanic {
         let message = self.0.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match message {
             Some(message) => message,
-            // The queue and its order were dropped, so no panic can follow.
+            // No panic can follow, because the queue and its order were dropped.
             None => pending().await,
         }
     }

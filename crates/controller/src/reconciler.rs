@@ -240,7 +240,7 @@ pub struct ReconcileError {
     retry_after: Option<Duration>,
 }
 
-/// Writes the same text as `Display`, because a program prints its `Debug` output if `main` returns the error.
+/// Writes the same text as `Display`, because a program prints the `Debug` output of an error that `main` returns.
 impl fmt::Debug for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -280,8 +280,8 @@ impl ReconcileError {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// Returns the first API error in the chain of sources, starting with the cause. Inside a wrapper such as
-    /// `anyhow::Error`, the chain may contain only the `Status` of the API error.
+    /// Returns the first API error in the chain of sources, starting with the cause. In a wrapper such as `anyhow::Error`, the
+    /// chain may contain only the API error's `Status`.
     fn answer(&self) -> Option<Cow<'_, ApiError>> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
@@ -309,7 +309,7 @@ impl ReconcileError {
     }
 }
 
-/// Converts from all types that convert to a boxed error, such as error types, strings and `anyhow::Error`.
+/// Converts any type that converts to a boxed error, such as error types, strings and `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)
@@ -317,7 +317,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
 }
 
 impl fmt::Display for ReconcileError {
-    /// Writes the error and its sources. Skips a source if the previous message already contains its message.
+    /// Writes the error and its sources. Skips a source whose message is already part of the previous message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut previous = self.cause.to_string();
         f.write_str(&previous)?;
@@ -346,7 +346,7 @@ impl<K: RequestKey, R: Reconciler<K>> AnyReconciler<K> for R {
         &'a self,
         request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
-        // Calling the reconciler inside the future ensures that it panics only while the future is polled.
+        // Call the reconciler inside the future, so that it can panic only while the future is polled.
         Box::pin(async move { Reconciler::reconcile(self, request).await })
     }
 }

@@ -1,5 +1,5 @@
-//! Writes log messages on separate threads. A log call on the calling thread could block forever if a blocked
-//! reconciliation holds the lock of stderr or of the program's logger.
+//! Writes log messages on separate threads. On the calling thread, a log call could block forever if a
+//! blocked reconciliation holds the lock of stderr or of the program's logger.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::no_subscriber::with_current_subscriber;
 
-/// Runs a report on a new thread. The receiver is disconnected when the report has ended.
+/// Runs a report on a new thread. The returned receiver is disconnected at the end of the report.
 pub(crate) fn start_report(report: impl FnOnce() + Send + 'static) -> Receiver<()> {
     let (running, ended) = mpsc::channel();
     let run = with_current_subscriber(move || {
         report();
         drop(running);
     });
-    // If the thread cannot be started, the report is lost, because the caller must not block.
+    // If the thread cannot be started, drop the report, because the caller must not block.
     _ = thread::Builder::new().name("pintle-report".into()).spawn(run);
     ended
 }

@@ -76,22 +76,23 @@ pub(crate) type KeyFilter<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 struct Shared<K> {
     controller: String,
     filter: Option<KeyFilter<K>>,
-    /// The state is consistent even if a key's `Eq`, `Hash` or `Clone` panics.
+    /// Consistent even if a key's `Eq`, `Hash` or `Clone` panics.
     state: Mutex<State<K>>,
-    /// The keys that are in flight or whose last reconciliation failed. Acquire this lock before the queue's lock.
+    /// The keys that are in flight or whose last reconciliation failed. The lock of `attempts` must be acquired before
+    /// the queue's lock.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
     synced: watch::Sender<bool>,
 }
 
 struct State<K> {
-    /// The current run's queue. `None` between runs.
+    /// The queue of the current run, or `None` between runs.
     queue: Option<Queue<K>>,
-    /// The number of the current run, which distinguishes its queue from the queues of other runs.
+    /// The number of the current run, which distinguishes this run's queue from other queues.
     run: u64,
     is_closing: bool,
     kept: Kept<K>,
-    /// Whether keys from events were dropped since a run last took the kept keys.
+    /// Whether keys of events were dropped since a run last took the kept keys.
     has_dropped_events: bool,
     has_dropped_added: bool,
 }
@@ -163,8 +164,8 @@ impl<K: RequestKey> Requests<K> {
         self.change(key, CauseReason::Timer, LOW_PRIORITY, OwnWrite::Possible);
     }
 
-    /// Queues `key` because of a change. A change that looks like the failed reconciliation's own write can shorten the
-    /// backoff of the key, but does not end the backoff.
+    /// Queues `key` because of a change. A change that may be the failed reconciliation's write can shorten the backoff
+    /// of the key, but does not end it.
     pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, own_write: OwnWrite) {
         if !self.accepts(&key) {
             return;
@@ -180,8 +181,8 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Adds the key to the queue of the current run, and returns the result of the queue. Between runs, this method
-    /// keeps the key for the next run and returns `None`.
+    /// Adds the key to the queue of the current run, and returns the result of the queue. Between runs, it keeps the
+    /// key for the next run and returns `None`.
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
@@ -216,16 +217,16 @@ impl<K: RequestKey> Requests<K> {
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         // If the current delay is already shorter than [`EARLY_RETRY`], `enqueue` keeps the delay. If the retry is
-        // already queued, `enqueue` drops the delay, unless the configuration of the queue sets another policy than
-        // `Absorb` for retries. Neither is an early retry.
+        // already queued, `enqueue` drops this delay, unless the queue is configured with another policy than `Absorb`
+        // for retries. Neither case counts as an early retry.
         let early = AddOptions { priority, after: Some(EARLY_RETRY), kind: DelayKind::Retry, ..AddOptions::default() };
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.shared.attempts.lock().retried_early(&key);
         }
     }
 
-    /// Keeps the key of an event for the next run. If the next run has already started, it may have taken the kept
-    /// keys, so this method adds the key to the run's queue.
+    /// Keeps the key of an event for the next run. If the next run has already started and may have taken the kept
+    /// keys, adds the key to this run's queue instead.
     pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
         if !self.accepts(&key) {
             return;
@@ -333,7 +334,7 @@ impl<K: RequestKey> Requests<K> {
     /// arrived since the reconciliation began. Returns `true` if the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.shared.attempts.lock();
-        // Hold the lock for both steps, so that no urgent change can arrive in between.
+        // Hold the lock of `attempts` for both steps, so that no urgent change arrives in between.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
@@ -341,7 +342,7 @@ impl<K: RequestKey> Requests<K> {
     /// added the key again while it was in flight.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.shared.attempts.lock();
-        // Hold the lock for all steps, so that no urgent change can arrive in between.
+        // Hold the lock of `attempts` for all steps, so that no urgent change arrives in between.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
@@ -349,8 +350,8 @@ impl<K: RequestKey> Requests<K> {
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
-    /// Drops a queue handle and logs a panic. Dropping the last handle also drops the user's order and limiter, and
-    /// their `Drop` may panic.
+    /// Drops a queue handle and logs a panic. Dropping the last handle also drops the user's order and limiter, which
+    /// may panic.
     fn drop_queue(&self, queue: Queue<K>) {
         if let Err(panic) = catch(|| drop(queue)) {
             tracing::error!(controller = self.shared.controller, panic, "the queue panicked when it was dropped");
@@ -401,7 +402,7 @@ mod tests {
         Queue::new(QueueConfig::new(TokioClock))
     }
 
-    /// A source reads an event between two runs, and its handler returns the key after the next run has started.
+    /// A source reads an event between two runs, but its handler returns the key only after the next run has started.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
         let (requests, queue) = (Requests::new("c", None), queue());
@@ -411,7 +412,7 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// A worker records a failure after the end of its run. The next run has no pending retry for the key, so a change
+    /// A worker records a failure after the end of its run. In the next run, the key has no pending retry, so changes
     /// must be handled immediately.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {

@@ -87,7 +87,7 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 
-/// A source and its name. Panics in the source's `name`, `attach` and `problem` methods are caught.
+/// A source and its name. A `Named` catches panics in the source's `name`, `attach` and `problem` methods.
 pub(crate) struct Named<K> {
     pub(crate) name: Result<String, String>,
     pub(crate) attached: Result<(), String>,
@@ -107,7 +107,7 @@ impl<K: RequestKey> Named<K> {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// Calls [`Source::problem`]. If `problem` panics, this method returns the panic message as an error.
+    /// Calls [`Source::problem`], and returns the panic message as an error if the call panics.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }

@@ -1,4 +1,4 @@
-//! A stop signal with a timeout.
+//! A stop signal with a timeout for the stop.
 
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,8 @@ use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A signal that requests a stop. Clones share the signal. The timeout starts with the stop request.
+/// A signal that requests a stop. Clones share this signal. The timeout starts when the stop is
+/// requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) token: CancellationToken,
@@ -17,12 +18,12 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop signal. Cancelling `token` requests a stop, and requesting a stop cancels `token`.
+    /// Creates a stop signal. Cancelling `token` requests a stop, and a stop request cancels `token`.
     pub(crate) fn new(token: CancellationToken, timeout: Duration) -> Self {
         Self { token, timeout, requested_at: Arc::default() }
     }
 
-    /// Returns a clone with `share` percent of this signal's timeout.
+    /// Returns a clone whose timeout is `share` percent of this signal's timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }
@@ -47,7 +48,7 @@ impl Stop {
         }
     }
 
-    /// Returns the remaining time before the timeout. Returns the full timeout if no stop was requested.
+    /// Returns the remaining time before the timeout, or the full timeout if no stop was requested.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.since().elapsed()),
@@ -55,14 +56,14 @@ impl Stop {
         }
     }
 
-    /// Returns the time at which this signal or one of its clones first noticed the stop request.
+    /// Returns the time at which this signal or a clone of it first noticed the stop request.
     fn since(&self) -> Instant {
         *self.requested_at.get_or_init(Instant::now)
     }
 
     pub(crate) async fn timed_out(&self) {
         self.requested().await;
-        // If the addition overflows, the timeout never elapses.
+        // If this addition overflows, the timeout never elapses.
         match Instant::now().checked_add(self.left()) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => pending().await,

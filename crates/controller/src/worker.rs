@@ -32,7 +32,7 @@ pub(crate) struct Worker<K> {
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
-    /// The worker ends when the concurrency limit is lowered to this index or below.
+    /// The index of this worker, which ends when the concurrency limit is lowered to this index or below.
     pub(crate) index: usize,
     pub(crate) limit: watch::Receiver<usize>,
 }
@@ -41,25 +41,24 @@ pub(crate) struct Worker<K> {
 pub(crate) enum WorkerEnd {
     /// The queue was shut down, or the leadership term ended.
     Stopped,
-    /// The concurrency limit was lowered.
+    /// The concurrency limit was lowered to the worker's index or below.
     Excess { index: usize },
 }
 
-/// The result of calling the reconciler.
 enum CallResult {
     Returned(Result<Action, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// The controller begins to log warnings after this many consecutive conflicts.
+/// The number of consecutive conflicts after which the controller logs warnings.
 const CONFLICTS_BEFORE_WARNING: u32 = 10;
 
-/// The longest delay that a server or reconciler can request, which equals the default limiter's longest delay.
+/// The longest delay that a server or reconciler can request, which is also the longest delay of the default limiter.
 const LONGEST_DELAY: Duration = Duration::from_secs(1_000);
 
-/// A call that runs for longer than this time resets the key's backoff, as kubelet does for a container. Without this
-/// reset, a service that fails once a day would wait longer after each failure.
+/// The duration of a call after which the key's backoff is reset, as kubelet does for a container. Without this reset,
+/// a service that fails once a day would wait longer after each of its failures.
 const RESETS_BACKOFF: Duration = Duration::from_secs(600);
 
 /// The retry delay after a panic in the rate limiter.
@@ -93,7 +92,7 @@ impl<K: RequestKey> Worker<K> {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Reconciles an item's key. Returns `true` if the key is done or was queued again.
+    /// Reconciles the key of an item. Returns `true` if the key is done or was queued again.
     async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
         let span =
             tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
@@ -109,8 +108,8 @@ impl<K: RequestKey> Worker<K> {
     async fn reconcile(&self, item: WorkItem<K, TokioClock>) -> bool {
         let _active = self.metrics.active();
         let start = Instant::now();
-        // Read the system clock here, because a start time that is computed from `start` would be wrong if a test has
-        // paused the clock.
+        // Read the system clock here, because a time computed from `start` would be wrong if a test has paused the
+        // clock.
         let at = SystemTime::now();
         let request = ReconcileRequest {
             key: item.key().clone(),
@@ -150,12 +149,11 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(CallResult::Panicked, CallResult::Returned)
     }
 
-    /// Records the reconciliation in the key's history. If the key is going to be queued again, this method also
-    /// records the reason.
+    /// Records the reconciliation in the key's history. If the key will be queued again, it also records the reason.
     fn record_call(&self, item: &WorkItem<K, TokioClock>, ended: &CallResult, at: SystemTime, took: Duration) {
         let error = match ended {
             CallResult::Returned(Ok(_)) => None,
-            // Do not hold a lock while formatting the error, because its `Display` may panic.
+            // Format the error without holding a lock, because its `Display` may panic.
             CallResult::Returned(Err(error)) => Some(error.to_string()),
             CallResult::Panicked(panic) => Some(format!("panic: {panic}")),
             CallResult::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
@@ -193,7 +191,7 @@ impl<K: RequestKey> Worker<K> {
         let requeue = AddOptions { priority: item.priority(), ..AddOptions::default() };
         let (outcome, added) = match action.delay() {
             None => (self.forget(item, Outcome::Success), None),
-            // Do not reset the rate limiter, so that repeated requeues increase the delay.
+            // Do not reset the rate limiter, so that repeated requeues have increasing delays.
             Some(Duration::ZERO) => {
                 let requeue = AddOptions { rate_limited: true, ..requeue };
                 (Outcome::RequeueAfter, Some(self.queue.add_with(item.key().clone(), requeue)))
@@ -209,7 +207,7 @@ impl<K: RequestKey> Worker<K> {
     }
 
     fn fail(&self, item: WorkItem<K, TokioClock>, error: &ReconcileError) -> bool {
-        // Format the error before logging it, because a log subscriber may hold a lock while it formats.
+        // Format the error before logging it, because a log subscriber may hold a lock while it formats the fields.
         let text = error.to_string();
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
@@ -229,8 +227,8 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // If the key was added during the reconciliation, the reconciliation's own write may be the cause. The key
-        // therefore waits for the rate limiter's delay, like a retry.
+        // If the key was added during its reconciliation, a write of the reconciliation may be the cause. Therefore,
+        // let the key wait for the rate limiter's delay, like a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
@@ -253,7 +251,7 @@ impl<K: RequestKey> Worker<K> {
             Some(after) => {
                 let retry = AddOptions { priority, rate_limited: true, ..AddOptions::default() };
                 let added = self.queue.add_with(key.clone(), retry);
-                // No worker can take the key before `postpone` is called, because the key is in flight until the item
+                // No worker can take this key before `postpone` is called, because the key is in flight until the item
                 // is dropped.
                 match added {
                     Added::ShutDown => Added::ShutDown,
@@ -276,7 +274,7 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    /// Retries a key after user code outside of the reconciler has panicked: the limiter, the error's `Display` or the
+    /// Retries a key after a panic of user code other than the reconciler: the limiter, the error's `Display` or the
     /// future's `Drop`.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, ..AddOptions::default() };
@@ -291,8 +289,8 @@ impl<K: RequestKey> Worker<K> {
     }
 }
 
-/// A key that a worker is processing. If the guard is dropped before [`finish`](Self::finish) is called, the controller
-/// keeps the key for the next run.
+/// A key that a worker is reconciling. If the `KeyInProgress` is dropped before [`finish`](Self::finish) is called, the
+/// controller keeps the key for the next run.
 struct KeyInProgress<'a, K: RequestKey> {
     requests: &'a Requests<K>,
     key: Option<K>,

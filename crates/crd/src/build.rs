@@ -94,7 +94,7 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        // Do not require `status` if it is a subresource, because the API server drops it from create requests.
+        // Do not require `status` if it is a subresource, because the API server then drops it from create requests.
         required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");

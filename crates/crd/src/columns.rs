@@ -9,8 +9,8 @@ use crate::structural::PRESERVE;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns a definition's printer columns. The column `Age` follows the declared columns, because kubectl adds it
-/// only to definitions without columns.
+/// Returns a definition's printer columns. The column `Age` follows them, because kubectl adds it only to
+/// definitions without columns.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
         Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };
@@ -83,10 +83,11 @@ fn inferred(path: &str, schema: &Value) -> Result<&'static str, NoType> {
     }
 }
 
-/// The schema of a field below a value that preserves unknown fields.
+/// The schema of a field inside a value that preserves unknown fields.
 static FREE: LazyLock<Value> = LazyLock::new(|| json!({ PRESERVE: true }));
 
-/// Returns the schema at `path`, without a type if `path` is below a value that preserves unknown fields.
+/// Returns the schema at `path`, or a schema without a type if `path` is inside a value that preserves unknown
+/// fields.
 pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     segments(path)?.into_iter().try_fold(schema, |schema, segment| {
         let declared = match segment {
@@ -104,7 +105,7 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 pub(crate) enum Segment {
     Field(String),
-    /// An index, a filter or a wildcard in brackets, which selects list items.
+    /// Brackets with an index, a filter or a wildcard, which select list items.
     Items,
 }
 

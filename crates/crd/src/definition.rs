@@ -22,14 +22,14 @@ pub struct CustomResourceDefinition {
     /// The status of the definition, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
-    /// The `Cargo.toml` version of the package that built this definition. Serialization omits this field, so that a
+    /// The `Cargo.toml` version of the package that built this definition. The field is not serialized, so that a
     /// release does not change the manifest.
     #[serde(skip)]
     built_by: Option<&'static str>,
 }
 
 impl PartialEq for CustomResourceDefinition {
-    /// Compares only the serialized fields, which do not include `built_by`.
+    /// Compares only the serialized fields, which exclude `built_by`.
     fn eq(&self, other: &Self) -> bool {
         (&self.api_version, &self.kind, &self.metadata) == (&other.api_version, &other.kind, &other.metadata)
             && self.spec == other.spec

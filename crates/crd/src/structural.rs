@@ -118,7 +118,7 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or a map value at `path`, which errors contain.
+/// Converts the schema of a list item or a map value at `path`, which error messages contain.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
     allow_null_beside_enum(&mut schema);
@@ -126,7 +126,7 @@ pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> 
 }
 
 /// Moves an `enum` to `anyOf` with null as an alternative, because kube-apiserver rejects null in a nullable schema
-/// with an `enum`, even if the `enum` contains null.
+/// with an `enum`.
 fn allow_null_beside_enum(schema: &mut Object) {
     if schema.get("nullable") != Some(&Value::Bool(true)) {
         return;
@@ -136,19 +136,20 @@ fn allow_null_beside_enum(schema: &mut Object) {
     if let Some(others) = schema.insert("anyOf".into(), alternatives) {
         let rules = schema.entry("allOf").or_insert_with(|| json!([]));
         if let Value::Array(rules) = rules {
-            // Insert the alternatives as the first rule, as kube-apiserver requires for `x-kubernetes-int-or-string`.
+            // Insert the alternatives first, as kube-apiserver requires for `x-kubernetes-int-or-string`.
             rules.insert(0, json!({"anyOf": others}));
         }
     }
 }
 
-/// Converts a property's schema. The property of an `Option` does not have to be nullable: kube-apiserver removes null
-/// values, and Rust decodes an absent value as `None`.
+/// Converts the schema of a property. An `Option` does not have to be nullable: kube-apiserver removes null values,
+/// and Rust decodes an absent value as `None`.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // Keep a property with a default nullable, because kube-apiserver would otherwise replace null with the default.
+    // A property with a default must stay nullable, because kube-apiserver would otherwise replace null with the
+    // default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert_nullable(schema, path)?;
-    // Keep `()` nullable, because null is its only value.
+    // `()` must stay nullable, because null is its only value.
     if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
@@ -203,7 +204,7 @@ fn is_condition(schema: &Value) -> bool {
         && (schema.get("enum").is_none() || schema.get("description").is_none())
 }
 
-/// Removes keywords that kube-apiserver forbids in conditions, such as in the alternatives of `oneOf`.
+/// Removes keywords that kube-apiserver forbids in conditions, such as the alternatives of `oneOf`.
 fn condition(schema: Value) -> Value {
     let mut schema = object(schema);
     normalize(&mut schema);
@@ -213,7 +214,7 @@ fn condition(schema: Value) -> Value {
     schema.into()
 }
 
-/// Replaces keywords that a structural schema forbids or represents differently.
+/// Replaces keywords that a structural schema forbids or writes in another form.
 fn normalize(schema: &mut Object) {
     if let Some(constant) = schema.remove("const") {
         schema.insert("enum".into(), json!([constant]));
@@ -235,7 +236,7 @@ fn normalize(schema: &mut Object) {
                 schema.remove("type");
                 schema.insert(INT_OR_STRING.into(), true.into());
             }
-            // For alternatives without a common type, `union` returns an error.
+            // If the alternatives have no common type, `union` returns an error.
             _ => {
                 let alternatives: Vec<Value> = types.drain(..).map(|name| json!({ "type": name })).collect();
                 schema.remove("type");
@@ -261,7 +262,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // kube-apiserver does not support the format `uint32`, so express its upper bound as a maximum.
+    // Use a maximum instead of the format `uint32`, which kube-apiserver does not support.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -285,7 +286,7 @@ fn normalize(schema: &mut Object) {
     }
 }
 
-/// Removes null members recursively, because nulls are not allowed inside a default.
+/// Removes null members recursively, because a default must not contain nulls.
 fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -318,7 +319,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // Accept unknown fields instead, because a structural schema cannot have both `properties` and
+            // Accept unknown fields, because a structural schema cannot have both `properties` and
             // `additionalProperties`.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
@@ -343,8 +344,8 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
 
 /// Adds the keyword `type` if other keywords imply it.
 fn finish(schema: &mut Object) {
-    // Remove `additionalProperties`, which a structural schema cannot combine with `properties`, but which merged enum
-    // variants can contain.
+    // Remove `additionalProperties`, which merged enum variants can contain, because a structural schema cannot
+    // combine it with `properties`.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

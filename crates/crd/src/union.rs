@@ -7,10 +7,10 @@ use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 const VALIDATIONS: &str = "x-kubernetes-validations";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// The keywords of an object schema that a structural schema also allows inside of `oneOf` and `anyOf`.
+/// The keywords of an object schema that a structural schema also allows inside `oneOf` and `anyOf`.
 const CONDITIONS: [&str; 6] = ["allOf", "anyOf", "maxProperties", "minProperties", "not", "oneOf"];
 
-/// The names that CEL reserves. For such a name, CEL accesses a field `if` as `__if__`.
+/// The names that CEL reserves, with which CEL accesses a field `if` as `__if__`.
 const KEYWORDS: [&str; 21] = [
     "true",
     "false",
@@ -35,10 +35,9 @@ const KEYWORDS: [&str; 21] = [
     "while",
 ];
 
-/// Merges the alternatives of the keyword `key` (`oneOf` or `anyOf`) into the schema.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    // In the schema of a flattened `Option`, one alternative from schemars accepts every object.
+    // For a flattened `Option`, schemars generates one alternative that accepts every object.
     let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
     let is_optional = alternatives.iter().any(accepts_all);
     for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
@@ -52,7 +51,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
         let is_single = variants.len() == 1;
         for mut variant in variants {
             let rule = take_rule(&mut variant, &[]);
-            // A single variant without required fields always applies.
+            // Skip a single variant without required fields, because it always applies.
             if !is_single || condition("self", &rule).is_some() {
                 restrict_validations(&mut variant, &rule, path)?;
             }
@@ -76,7 +75,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant accepts all values of the type, for example a variant for unknown strings in an enum of strings.
+        // One variant accepts all values of the type, such as a variant for unknown strings in an enum of strings.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -140,7 +139,7 @@ fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result
     Ok(())
 }
 
-/// Merges the properties of all variants, and adds a `oneOf` or `anyOf` with an entry for each variant.
+/// Merges the properties of all variants, and adds a `oneOf` or `anyOf` with one entry per variant.
 fn objects(schema: &mut Object, key: &str, mut variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let is_embedded = |variant: &Object| variant.contains_key(EMBEDDED);
     if variants.iter().any(is_embedded) && !variants.iter().all(is_embedded) {
@@ -167,7 +166,7 @@ fn objects(schema: &mut Object, key: &str, mut variants: Vec<Object>, path: &str
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // Skip the rules if a variant has no condition, because a `oneOf` or `anyOf` would then restrict nothing.
+    // If one variant has no condition, a `oneOf` or `anyOf` would restrict nothing, so skip the rules.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -180,7 +179,7 @@ fn required(schema: &Object) -> Vec<String> {
 }
 
 /// Removes the conditions of a variant from its schema, and returns them. Conditions are the variant's tag, the fields
-/// that only this variant requires, and the variant's rules, such as the `oneOf` of a nested enum.
+/// that only it requires, and its rules, such as the `oneOf` of a nested enum.
 fn take_rule(variant: &mut Object, common: &[String]) -> Object {
     let names = required(variant);
     variant.remove("required");
@@ -202,8 +201,8 @@ fn take_rule(variant: &mut Object, common: &[String]) -> Object {
     rule
 }
 
-/// Restricts the variant's CEL rules to objects that `rule` selects. A structural schema allows no CEL rules inside of
-/// `oneOf` and `anyOf`.
+/// Restricts the variant's CEL rules to objects that `rule` selects. The restriction is necessary because a structural
+/// schema allows no CEL rules inside `oneOf` and `anyOf`.
 fn restrict_validations(variant: &mut Object, rule: &Object, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Array(validations)) = variant.get_mut(VALIDATIONS) else { return Ok(()) };
     let (Some(new), Some(old)) = (condition("self", rule), condition("oldSelf", rule)) else {
@@ -225,7 +224,7 @@ fn restrict_validations(variant: &mut Object, rule: &Object, path: &str) -> Resu
 }
 
 /// Returns a CEL expression that is true if `rule` selects the object in the CEL variable `object`. Returns `None` if
-/// required fields and tags do not identify the variant.
+/// required fields and tags cannot identify the variant.
 fn condition(object: &str, rule: &Object) -> Option<String> {
     let mut parts = Vec::new();
     for name in required(rule) {
@@ -261,7 +260,7 @@ fn identifier(name: &str) -> Option<String> {
     (has_first && name.chars().all(is_valid)).then(escaped)
 }
 
-/// Adds a `oneOf` or `anyOf` to the schema. If another flattened enum has already added one, `allOf` combines the two.
+/// Adds a `oneOf` or `anyOf` to the schema, combined by `allOf` if another flattened enum has already added one.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -278,7 +277,7 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the keywords of another schema for the same value, except a second description.
+/// Adds the keywords of another schema for the same value, except for a second description.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
         let Some(present) = schema.get_mut(&key) else {
@@ -332,7 +331,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // Remove the description, because it applies to only one of the variants.
+        // Remove the description, which applies to only one of the variants.
         present.remove("description");
         return Ok(());
     }

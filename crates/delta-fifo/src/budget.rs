@@ -10,20 +10,20 @@ thread_local! {
     static READY_POLLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of ready polls on a thread before a task must yield, which equals tokio's cooperative budget.
+/// The number of ready polls on a thread after which a task must yield, as in tokio's cooperative budget.
 const LIMIT: u32 = 128;
 
 /// Makes a task yield after `LIMIT` ready polls. All budgets on a thread share one counter of ready polls.
 ///
-/// A pending poll does not reset the counter, because a task may poll several futures, for example in a `select!`. At
-/// the limit, a budget returns `Pending`, and resets the counter when it is polled again or dropped.
+/// A pending poll does not reset this counter, because a task may poll several futures, for example in a `select!`.
+/// At the limit, a budget returns `Pending`, and its next poll or its drop resets the counter.
 #[derive(Default)]
 pub(crate) struct Budget {
     is_refused: bool,
 }
 
 impl Budget {
-    /// Polls `future`. If the task must yield, this method instead wakes the task and returns `Pending`.
+    /// Polls `future`. If the task must yield, this method wakes the task and returns `Pending` without a poll.
     pub(crate) fn poll<F: Future>(&mut self, context: &mut Context<'_>, future: Pin<&mut F>) -> Poll<F::Output> {
         self.reset_if_refused();
         if READY_POLLS.get() >= LIMIT {

@@ -291,7 +291,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry into which a change of `key` must be merged, or `None` if the change gets a separate entry.
+    /// Returns the entry into which a change of `key` must be merged, or `None` if the change needs a separate entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery

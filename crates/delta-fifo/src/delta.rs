@@ -65,8 +65,8 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// All changes except the oldest change. Most keys have a single change when they are popped, so storing the oldest
-    /// change in its own field avoids an allocation.
+    /// All changes except the oldest change. Most keys have a single change when they are popped, and a separate field
+    /// for it avoids an allocation.
     rest: Vec<Delta<K, T>>,
 }
 
@@ -149,8 +149,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. If this change and the previous one are both deletions, keeps only the previous deletion if it
-    /// was observed, and otherwise only the new deletion. Changes that are not deletions are never merged.
+    /// Appends a change. If this change and the previous change are both deletions, keeps the previous one if it was
+    /// observed, and otherwise the new one. Other changes are never merged.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);

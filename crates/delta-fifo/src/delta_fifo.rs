@@ -142,7 +142,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         for object in objects {
             self.enqueue(object, delta)?;
         }
-        // If a key is both queued and known, use the queued state, because it is newer than the known state.
+        // For a key that is both queued and known, use the queued state, which is newer.
         let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
         let gone: Vec<_> =
             unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
@@ -317,7 +317,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the known objects that are not queued, together with their keys. The object is `None` if its lookup
+    /// Returns the known objects that are not queued, together with their keys. An object is `None` if its lookup
     /// failed.
     fn unqueued(&self) -> Vec<(K, Option<T>)> {
         let Some(known) = &self.config.known_objects else { return Vec::new() };

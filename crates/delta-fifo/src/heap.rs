@@ -34,7 +34,7 @@ pub struct Heap<K, T> {
     key_func: KeyFunc<K, T>,
     less: Less<T>,
     items: Keyed<K, Entry<T>>,
-    /// The indices of all items, ordered as a binary heap: no item is less than its parent.
+    /// The indices of all items as a binary heap, in which no item is less than its parent.
     order: Vec<Place>,
     closed: bool,
 }
@@ -190,9 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the index at which `object` belongs in the heap if it replaces the item at `at`. Considers only the
-    /// first `len` items of the heap. This method does not change the heap, so the heap stays consistent if `less`
-    /// panics.
+    /// Returns the index at which `object` belongs if it replaces the heap's item at `at`. Considers only the first
+    /// `len` items. The heap stays consistent if `less` panics, because this method does not change the heap.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -213,7 +212,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Moves an item up or down the tree, from `at` to `to`.
+    /// Moves an item up or down the heap's tree, from `at` to `to`.
     fn sift(&mut self, mut at: usize, to: usize) {
         while to < at {
             self.swap(at, (at - 1) / 2);

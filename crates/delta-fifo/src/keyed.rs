@@ -5,19 +5,19 @@ use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// The index of a record in [`Keyed`]. The index of a record does not change until the record is removed.
+/// The index of a record in [`Keyed`]. A record's index does not change until the record is removed.
 pub(crate) type Place = u32;
 
 /// The part of a key's hash that the table stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
-/// A table of records by key. Each key is stored once, and hashed only once while its record exists.
+/// A table of records by key. The table stores each key once, and hashes it only once while its record exists.
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The key hash and the index of each listed record. Storing the hash avoids reading other records during a lookup
-    /// or when the table grows.
+    /// The key hash and the index of each listed record (see `is_listed`). Storing the hash avoids reading other
+    /// records in a lookup and when the table grows.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     free: Vec<Place>,
@@ -32,7 +32,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// The maximum capacity, in records, that a table keeps when it becomes empty.
+/// The maximum capacity, in records, that an empty table keeps.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -57,11 +57,11 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. The caller must ensure that no listed record has the same key.
+    /// Inserts a record. No listed record may have the same key.
     ///
     /// # Panics
     ///
-    /// Panics if the index of the new record does not fit into a `Place`.
+    /// Panics if the new record's index does not fit into a `Place`.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {
@@ -92,7 +92,6 @@ impl<K, V> Keyed<K, V> {
         Some((record.key, record.value))
     }
 
-    /// Hides a record from lookups by key, but keeps the record.
     pub(crate) fn unlist(&mut self, place: Place) {
         let Some(Some(record)) = self.records.get_mut(place as usize) else { return };
         if std::mem::take(&mut record.is_listed)
@@ -108,7 +107,6 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
         KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
-    /// Returns the index of the listed record with key `key`.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         let is_it = |&(other, place): &(KeyHash, Place)| {
             other == hash && self.get(place).is_some_and(|(other, _)| other == key)
@@ -118,7 +116,7 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
 }
 
 impl KeyHash {
-    /// Mixes the hash's bits, because the table uses the lowest and the highest bits.
+    /// Mixes the bits of the hash, because the table uses the lowest and highest bits.
     fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -155,7 +153,7 @@ mod tests {
         let (full, records, free, table) = fill(10 * SPARE);
         assert!(full >= 10 * SPARE);
         assert_eq!((records, free, table), (0, 0, 0));
-        // A small queue keeps the memory of its records to avoid repeated allocations.
+        // Small queues keep the memory of their records to avoid repeated allocations.
         let (full, records, ..) = fill(SPARE / 2);
         assert_eq!(full, records);
     }

@@ -42,8 +42,8 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced when all objects in the first list have been
-    /// processed or deleted.
+    /// Whether the object belongs to the first list. The queue has synced when all objects of the first list are processed
+    /// or deleted.
     is_initial: bool,
 }
 

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::keyed::{KeyHash, Keyed, Place};
 
-/// A linked list of keyed entries, in which every operation takes constant time.
+/// A linked list of keyed entries, where every operation takes constant time.
 #[derive(Debug)]
 pub(crate) struct Line<K, V> {
     nodes: Keyed<K, Node<V>>,
@@ -20,8 +20,8 @@ struct Node<V> {
     value: V,
 }
 
-/// The index that represents both ends of the list: it precedes the first entry and follows the last entry. No entry of
-/// the list is stored at `END`.
+/// The index before the first entry and after the last entry of the list. The index `END` contains
+/// no entry.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -50,7 +50,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. The caller must ensure that no listed entry has the same key.
+    /// Appends an entry. No listed entry may have the same key.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
@@ -73,7 +73,7 @@ impl<K, V> Line<K, V> {
         self.link(place);
     }
 
-    /// Hides an entry from lookups by key, but keeps the entry in the list.
+    /// Hides an entry from lookups by key, but keeps its position in the list.
     pub(crate) fn unlist(&mut self, place: Place) {
         self.nodes.unlist(place);
     }
@@ -106,7 +106,6 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.hash(key)
     }
 
-    /// Returns the index of the listed entry with key `key`.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
     }

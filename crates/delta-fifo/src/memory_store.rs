@@ -49,8 +49,8 @@ struct Stored<T> {
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// Maps each index value to the keys of the objects with this value. Index values without objects have no entry in
-    /// this map.
+    /// Maps each index value to the keys of the objects that have this value. The map contains no index value without
+    /// objects.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
@@ -89,7 +89,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
             return false;
         }
         let mut index = Index { name, function: Box::new(function), keys: HashMap::new() };
-        // Compute all values first, so that the store stays unchanged if the function panics.
+        // Compute all values first, so that the store stays unchanged if the index function panics.
         let values: Vec<_> = self.objects().map(&index.function).collect();
         for ((key, stored), values) in self.objects.iter_mut().zip(values) {
             index.insert(key, &values);
@@ -176,7 +176,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 
     /// Transforms an object and computes its index values. User code runs before the store changes, so the store stays
-    /// consistent if user code panics.
+    /// consistent after a panic.
     fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,

@@ -69,8 +69,8 @@ pub struct ObjectVersion<K> {
 }
 
 struct Mutation<T> {
-    /// The written object, or `None` if the object was deleted. After a deletion, the cache ignores writes with the
-    /// deleted object's UID and writes up to its version.
+    /// The written object, or `None` if the object was deleted. After a deletion, the cache ignores writes with the deleted object's UID
+    /// and writes up to the deletion's version.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
                     found.push(self.newer(&key, object, now));
                     keys.push(key);
                 }
-                // The version of the stored object is unknown, so keep the stored object.
+                // Keep the stored object, because its version is unknown.
                 Err(_) => found.push(object),
             }
         }
@@ -158,7 +158,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     /// last observed state.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // Keep a later write with another UID, because it belongs to another object that may still exist.
+        // Keep a later write with another UID, because its object may still exist.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);
@@ -167,8 +167,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the entry with key `key` and marks the entry as most recently used. If the entry has expired, removes it
-    /// and returns `None`.
+    /// Returns the entry with key `key` and marks the entry as most recently used. Removes an expired entry and returns `None`.
     fn known(&mut self, key: &K, now: Instant) -> Option<&Mutation<T>> {
         let place = self.line.place_of(key)?;
         if self.line[place].is_expired(self.config.ttl, now) {

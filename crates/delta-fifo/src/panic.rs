@@ -17,8 +17,8 @@ impl FirstPanic {
         }
     }
 
-    /// Drops the panic instead of propagating it. If the payload panics in its `Drop`, leak the second payload, because
-    /// its `Drop` may panic too.
+    /// Drops the panic instead of propagating it. If the payload's `Drop` panics, leaks the second payload, whose
+    /// `Drop` may also panic.
     pub(crate) fn discard(self) {
         forget(catch_unwind(AssertUnwindSafe(|| drop(self))));
     }

@@ -4,9 +4,9 @@
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     populated: bool,
-    /// The number of items of the first list that are queued, or popped and not processed yet.
+    /// The number of items of the first list that are queued, or popped but not processed yet.
     initial: usize,
-    /// The number of popped items that are not processed yet.
+    /// The number of items that are popped but not processed yet.
     in_process: usize,
     closed: bool,
 }
@@ -16,7 +16,7 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the queue's length after the list was added.
+    /// Records that a list was queued. `items` is the length of the queue after the list was added.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;
@@ -38,7 +38,8 @@ impl Progress {
         Some(self.initial).filter(|initial| *initial > 0)
     }
 
-    /// Records that a list replaced all queued items. Until the queue has synced, the new list becomes the first list.
+    /// Records that a list replaced all queued items. If the queue has not synced yet, the new list becomes the first
+    /// list.
     pub(crate) fn replaced(&mut self, items: usize) {
         if !self.has_synced() {
             self.populated = true;

@@ -43,8 +43,8 @@ pub trait Queue {
     fn has_known_objects(&self) -> bool;
 }
 
-/// Implements `Queue` by calling the queue's inherent methods. Because of the inherent methods, code that names the
-/// queue's type does not need to import the trait.
+/// Implements `Queue` with the inherent methods of a queue. Callers of the inherent methods do not need to import the
+/// trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {
@@ -85,7 +85,7 @@ queue!(DeltaFifo, Popped<K, T>);
 queue!(LatestFifo, Latest<K, T>);
 queue!(RealFifo, PoppedItem<K, T>);
 
-/// A heap has no lists, so `has_synced` always returns `true`.
+/// `has_synced` always returns `true`, because a heap has no lists.
 impl<K: Clone + Eq + Hash, T: Clone> Queue for Heap<K, T> {
     type Popped = T;
 

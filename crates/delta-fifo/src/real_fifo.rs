@@ -51,8 +51,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The keys of the current batch: each entry contains the key's hash and the item's index. The table of keys is a
-    /// field so that its memory is reused for each batch.
+    /// The keys of the current batch, each as the hash of the key and the index of the item. This table is a field, so that
+    /// all batches reuse its memory.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -215,14 +215,14 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // The capacity is limited, because the batch may contain far fewer than `most` items.
+        // Limit the capacity, because the batch may contain far fewer than `most` items.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()
         {
-            // The first key is hashed only if the queue contains a second item.
+            // Hash the first key only if the queue contains a second item.
             let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
                 && is_new(&mut self.keys, &self.hasher, &items, next);
             if !is_apart {
@@ -283,8 +283,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns a tombstone for each queued or known object that is not in `listed`. The tombstones of queued objects
-    /// come first. If an object is both queued and known, its tombstone contains the queued state, which is newer.
+    /// Returns a tombstone for each queued or known object that is not in `listed`. The tombstones of queued objects come
+    /// first in the result. If an object is both queued and known, its tombstone contains the queued state, which is newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -340,7 +340,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns `true` and adds the key of `item` to `keys` if `item` has a key that no item in the batch `items` has.
+/// Adds the key of `item` to `keys` and returns `true`, unless an item in `items` has the same key or `item` has no key.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,

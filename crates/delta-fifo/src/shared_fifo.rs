@@ -53,11 +53,11 @@ use crate::wait::Wait;
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for the queue to change. The wakers have their own lock, because a caller may
-    /// drop a waiting future while it holds the queue's lock.
+    /// The wakers of callers that wait for a change of the queue. The wakers have a separate lock, because a caller may drop a
+    /// waiting future while it holds the queue's lock.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
-    /// The thread that currently runs a `process` function under the lock of `state`.
+    /// The thread that is running a `process` function under the lock of `state`.
     processing: Mutex<Option<ThreadId>>,
 }
 
@@ -92,11 +92,11 @@ pub trait FifoMetrics: Send + Sync {
 /// such a panic and return their result, because otherwise the popped items would be lost. The panic hook reports every
 /// panic, even if it is not resumed.
 pub struct Guard<'a, Q: Queue> {
-    // The lock guard is the first field, so that the lock is released before the other fields wake the waiters.
+    // The first field, so that the lock is released before the other fields wake the waiters.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items that the consumer is processing. Dropping the `Guard` marks the popped items as processed.
+    /// The popped items that the consumer is processing. Dropping the `Guard` marks these items as processed.
     in_process: Option<InProcess>,
     after: After,
 }
@@ -119,7 +119,7 @@ struct Claim<'a, Q: Queue> {
 
 #[derive(Clone, Copy)]
 struct InProcess {
-    /// The time when the items were popped, or `None` if metrics are disabled.
+    /// The time when these items were popped, or `None` if metrics are disabled.
     since: Option<Instant>,
 }
 
@@ -134,7 +134,7 @@ struct Waiters {
     last: u64,
 }
 
-/// The actions to perform after the lock is released: wake all waiters, then resume the first panic.
+/// The actions after the lock is released: wake all waiters, then resume the first panic.
 #[derive(Default)]
 struct After {
     wakers: Vec<(u64, Waker)>,
@@ -166,7 +166,7 @@ impl<Q: Queue> SharedFifo<Q> {
                     Some(thread::current().id()),
                     "`lock` was called by a `process` function, which holds the lock; use the queue that is passed to the function",
                 );
-                // The queue stays consistent if user code panics, so ignore lock poisoning.
+                // Ignore lock poisoning, because the queue stays consistent if user code panics.
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
@@ -295,8 +295,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that calls `attempt` until it returns `Ok`: at the first poll, and after each change to the queue. If
-/// `attempt` has no result yet, it returns the queue's guard as an error.
+/// A future that calls `attempt` at the first poll and after each change of the queue, until it returns `Ok`. Without a result,
+/// `attempt` returns the queue's guard as an error.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,
@@ -360,10 +360,10 @@ impl<Q: Queue> Guard<'_, Q> {
         }
         let observed = |queue: &Q| (queue.len(), queue.has_synced(), queue.is_closed());
         let before = observed(self);
-        // Set this flag before calling `pop`, so that the waiters are woken even if `pop` panics.
+        // Set this flag before `pop`, so that the waiters are woken even if `pop` panics.
         self.has_changed = true;
         let popped = pop(&mut self.state.queue);
-        // Wake-ups without a change would make two waiting consumers wake each other forever.
+        // Without a change, do not wake waiters, because two waiting consumers would otherwise wake each other forever.
         self.has_changed = popped.is_some() || observed(self) != before;
         match popped {
             Some(popped) => Some(Ok(popped)),
@@ -371,7 +371,7 @@ impl<Q: Queue> Guard<'_, Q> {
         }
     }
 
-    /// Unlocks the queue, wakes the waiters, and returns `result`. Resumes a panic of the metrics or a waker only if
+    /// Unlocks the queue, wakes the waiters, and returns `result`. If the metrics or a waker panic, resumes the panic only if
     /// `result` is an error.
     fn end_with<R>(mut self, result: Result<R, FifoClosed>) -> Result<R, FifoClosed> {
         let mut after = self.settle();
@@ -427,7 +427,6 @@ impl<Q: Queue> Drop for Guard<'_, Q> {
 }
 
 impl After {
-    /// Wakes all waiters. Returns the first panic.
     fn run(&mut self) -> FirstPanic {
         let mut panic = std::mem::take(&mut self.panic);
         for (_, waker) in self.wakers.drain(..) {

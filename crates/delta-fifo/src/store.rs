@@ -157,31 +157,31 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Each method locks the store only during the call. Before the consumer calls the queue, it must update its objects
-/// and release the lock.
+/// Each method locks the store only during the call. Before a consumer calls the queue, it must update its objects and
+/// release this lock.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method locks the store only during the call. The consumer must not hold the lock while it calls the queue.
+/// Each method locks the store only during the call. A consumer must not hold this lock while it calls the queue.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
     }
 }
 
-/// Each method locks the store for reading, and only during the call. The consumer must not hold a write lock while it
-/// calls the queue.
+/// Each method holds the store's read lock only during the call. A consumer must not hold the write lock while it calls
+/// the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     fn list_keys(&self) -> Vec<K> {
         self.read().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method locks the store for reading, and only during the call. The consumer must not hold a write lock while it
-/// calls the queue.
+/// Each method holds the store's read lock only during the call. A consumer must not hold the write lock while it calls
+/// the queue.
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

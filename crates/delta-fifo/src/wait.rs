@@ -31,7 +31,8 @@ impl<F: Future> Wait<F> {
         loop {
             match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(output) => return output,
-                // If the thread was unparked after the poll, `park` returns immediately, so no wake-up is lost.
+                // No wake-up is lost, because `park` returns immediately if the thread was unparked after the
+                // poll.
                 Poll::Pending => thread::park(),
             }
         }

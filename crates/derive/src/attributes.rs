@@ -24,7 +24,6 @@ pub(crate) struct Attributes {
     pub(crate) deprecated: Option<Option<LitStr>>,
     pub(crate) served: bool,
     pub(crate) stored: bool,
-    /// The path of the crate that defines `CustomResource`.
     pub(crate) root: Path,
 }
 
@@ -43,7 +42,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes that have been read so far. The required attributes `group` and `version` may still be missing.
+/// The attributes read so far, of which the required `group` and `version` may still be missing.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,

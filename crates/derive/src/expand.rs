@@ -39,7 +39,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Checks that the type is a struct with a `metadata` field, and returns the `status` field, if
+/// Checks that the type is a struct with a `metadata` field, and returns its `status` field, if
 /// any.
 fn check_shape(input: &DeriveInput) -> Result<Option<&Field>> {
     if !input.generics.params.is_empty() {

@@ -1,6 +1,6 @@
-//! Computes a kind's default plural.
+//! Computes the default plural of a kind.
 
-/// Returns the plural of a kind, by the English plural rules of kubebuilder and kube.
+/// Returns the plural of a kind, by the English rules of kubebuilder and kube.
 pub(crate) fn plural(kind: &str) -> String {
     let word = kind.to_lowercase();
     let ends_in = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));

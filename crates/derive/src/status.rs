@@ -1,10 +1,11 @@
-//! Checks the status type.
+//! Validates the type of the `status` field.
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::{Attribute, DeriveInput, Error, Field, Meta, Result, Type};
 
-/// Checks that the status type supports an object without a status, which the API server accepts.
+/// Checks that the status type can represent a missing status, because the API server accepts
+/// objects without a status.
 pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
     if is_option(&status.ty) || has_default(&status.attrs) || has_default(&input.attrs) {
         return Ok(());

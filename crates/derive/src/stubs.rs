@@ -4,8 +4,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::{DeriveInput, Meta, Path, parse_quote, parse2};
 
-/// Returns stub implementations of the derived traits. Without stub implementations, the compiler would report an
-/// error at each use of the type. Errors at each use of the type would hide the error about the attribute.
+/// Returns stub implementations of the derived traits. Without the stubs, the compiler would report an error at
+/// each use of the type. Errors at each use would hide the error about the attribute.
 pub(crate) fn stubs(input: &DeriveInput) -> TokenStream {
     if !input.generics.params.is_empty() {
         return TokenStream::new();
@@ -51,7 +51,6 @@ fn words(input: &DeriveInput) -> impl Iterator<Item = TokenTree> {
     })
 }
 
-/// A comma that separates the tokens of two attributes.
 fn comma() -> TokenTree {
     TokenTree::Punct(proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone))
 }

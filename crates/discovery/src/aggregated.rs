@@ -54,8 +54,8 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// Returns the type of a kind in an aggregated discovery document. Built-in kinds have an empty group and version,
-/// which clients replace with the group and version of the document.
+/// Returns the type of a kind in an aggregated discovery document. For a built-in kind, the group and version are
+/// empty, and clients replace them with the group and version of the document.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

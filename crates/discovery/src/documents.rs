@@ -29,8 +29,8 @@ use crate::legacy::paths;
 pub struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, because
-    /// creating an OpenAPI document takes longer.
+    /// The permit for creating a discovery document. A separate permit, so that discovery documents do not wait for
+    /// OpenAPI documents, which take longer to create.
     listings: Arc<Semaphore>,
     is_inline: bool,
 }
@@ -87,7 +87,7 @@ pub struct Document {
     pub bytes: Bytes,
 }
 
-/// The kinds that a document describes. Two sets of kinds count as identical if they have the same address.
+/// The kinds that a document describes. Two sets of kinds are identical if they have the same address.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
@@ -111,8 +111,8 @@ impl Documents {
             return Ok(Some(self.make(served, scope, &subject)));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // Acquiring a permit cannot fail, because no code closes the semaphores. If the caller is cancelled, the task
-        // keeps the permit until it has created the document.
+        // Acquiring a permit cannot fail, because the semaphores are never closed. If the caller is cancelled, the
+        // spawned task keeps the permit until it has created the document.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -158,7 +158,7 @@ impl Documents {
             let known = self.cache.lock().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
-                // Cache only the ETag, because most clients request only a few documents.
+                // Cache only the ETag of each document, because most clients request only a few documents.
                 self.cache.lock().keep(scope, &subject, &document, false);
                 document.tag
             });

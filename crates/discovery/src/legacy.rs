@@ -1,4 +1,4 @@
-//! Unaggregated discovery, with separate documents for the list of groups, each group and each version.
+//! Unaggregated discovery, which has separate documents for the list of groups, each group and each version.
 
 use pintle_json::{Json, json};
 use pintle_kinds::{Group, Kind, Kinds};

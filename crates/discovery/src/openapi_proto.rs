@@ -12,7 +12,7 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// The encoding of a JSON value in a protobuf message, which omits values of another type.
+/// How a JSON value is encoded in a protobuf message. The encoder omits JSON values of another type.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
@@ -28,10 +28,10 @@ enum ProtoShape {
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message that encodes an object. Each table entry contains the name, the field number and the encoding of a
-/// member. The first table entry that matches a member applies. A name that ends with a star matches all members whose
-/// names start with the text before the star. Each member that matches such a name becomes a message with a name and a
-/// value.
+/// A message that encodes an object. Each table entry contains the name, the field number and the encoding of a member.
+/// The first table entry that matches a member applies. A name that ends with a star is a prefix: it matches all
+/// members whose names start with the text before the star. Members that match a prefix become messages with a name and
+/// a value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
@@ -54,8 +54,7 @@ impl ProtoMessage {
     }
 }
 
-/// Encodes an OpenAPI 3 document, in linear time. The encoder uses a few nested calls per nesting level of the
-/// document.
+/// Encodes an OpenAPI 3 document, in linear time. The recursion needs a few calls per nesting level of the document.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
@@ -127,8 +126,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// The maximum nesting depth of values that are written on several lines. The indentation of deeper values would be
-/// longer than their content.
+/// The maximum nesting depth of values that are written on several lines. At deeper levels, the indentation would be
+/// longer than the content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

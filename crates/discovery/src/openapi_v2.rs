@@ -125,8 +125,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts a definition's schema. Removes the properties of a kind that preserves unknown fields, because kubectl
-/// would reject all fields that the properties do not list.
+/// Converts a definition's schema. If the kind preserves unknown fields, removes its properties, because kubectl would
+/// reject all other fields.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -141,8 +141,8 @@ fn definition(schema: Json) -> Json {
 }
 
 /// Converts a schema to OpenAPI 2, without alternatives and defaults. If a schema is nullable or preserves unknown
-/// fields, also removes its type and its nested schemas. With its type and nested schemas, OpenAPI 2 clients would
-/// reject valid objects.
+/// fields, also removes its type and its nested schemas. With the original type and nested schemas, OpenAPI 2 clients
+/// would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

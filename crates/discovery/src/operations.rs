@@ -140,7 +140,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Omit empty lists, as Go does, because Go's OpenAPI readers do not expect them.
+        // Omit empty lists, because Go also omits them and Go's OpenAPI readers do not expect them.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -268,8 +268,8 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have
-/// such a single route.
+/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have a
+/// single route for all requests.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
@@ -301,7 +301,7 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the group and version as operation IDs contain them, after the verb.
+/// Returns the group and version in the form that follows the verb in operation IDs.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }

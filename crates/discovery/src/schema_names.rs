@@ -1,4 +1,4 @@
-//! The names of schemas in OpenAPI documents.
+//! Determines the names of schemas in OpenAPI documents.
 
 use pintle_json::{Json, json};
 use pintle_kinds::{Kind, Origin};
@@ -22,7 +22,6 @@ pub(super) fn gvk(gvk: &GroupVersionKind) -> Json {
     json!({"group": gvk.group, "kind": gvk.kind, "version": gvk.version})
 }
 
-/// Returns the name of the schema of a kind, such as `com.example.v1.Widget` or `io.k8s.api.apps.v1.Deployment`.
 pub(super) fn schema_name(kind: &Kind) -> String {
     match kind.origin() {
         Origin::Custom => {

@@ -90,7 +90,7 @@ struct Similar {
     last: Instant,
 }
 
-/// The number of events with the same key, and the identity of the event that the server stores for this key.
+/// The number of events with one key, and the identity of the stored event on the server.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
@@ -169,8 +169,8 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event to write, the key under which it is counted, and whether it is a combined event. The event is
-    /// combined if the number of similar messages has reached the limit.
+    /// Returns the event to write, the key under which it counts, and whether it is a combined event. An event is combined
+    /// if the number of similar messages has reached the limit.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -191,8 +191,7 @@ impl Correlator {
     }
 }
 
-/// Returns a key that similar events share. This key contains all fields except the message and the field path of the
-/// object.
+/// Returns a key shared by similar events: all fields except the message and the field path of the object.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),

@@ -10,12 +10,12 @@ use crate::event::{Event, EventType};
 use crate::metrics::Counters;
 use crate::watcher::Watch;
 
-/// Delivers events to all listeners without blocking the caller. A listener whose queue is full misses the event.
+/// Delivers events to all listeners without blocking the caller. A listener with a full queue misses the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners, or `None` once the broadcaster has been dropped. Each change replaces the list, so that the hub
-    /// can clone the `Arc` and call the listeners without holding the lock.
+    /// The listeners, or `None` after the broadcaster was dropped. Each change replaces the list, so that the hub can
+    /// clone the `Arc` and call the listeners without holding the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 
@@ -35,7 +35,7 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Removes all listeners. Listeners can still receive the events in their queues after their removal.
+    /// Removes all listeners. After this call, listeners can still receive the events in their queues.
     pub(crate) fn close(&self) {
         // Drop the listeners after releasing the lock, because dropping a filter can run user code.
         let listeners = self.listeners.write().take();

@@ -17,7 +17,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         Self { capacity: capacity.max(1), entries: HashMap::new(), order: BTreeMap::new(), clock: 0 }
     }
 
-    /// Returns the value of `key`, which is new if the map did not contain `key`.
+    /// Returns the value of `key`, and first inserts a new value if the map does not contain `key`.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
         self.make_room(&key);
@@ -28,8 +28,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         value
     }
 
-    /// Evicts an entry if the map is full and does not contain `key`, and returns the evicted
-    /// value.
+    /// Evicts and returns a value if the map is full and does not contain `key`.
     pub(crate) fn make_room(&mut self, key: &K) -> Option<V> {
         if self.entries.contains_key(key) || self.entries.len() < self.capacity {
             return None;

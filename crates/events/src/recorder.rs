@@ -1,4 +1,4 @@
-//! The recorder with which a program records events.
+//! The recorder, with which a program records events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -109,7 +109,7 @@ impl EventRecorder {
         event
     }
 
-    /// Returns a name for an event, made from the name of the object and a number that is unique in this recorder.
+    /// Returns a name for an event: the name of the object, and a number that is unique in this recorder.
     fn name(&self, object: &str, now: Timestamp) -> String {
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);
         let later = |last: i64| Some(now.max(last.saturating_add(1)));

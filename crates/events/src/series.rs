@@ -35,8 +35,8 @@ pub(crate) struct Series {
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// The fields that identify an event. The key omits the note, the times and the `resourceVersion` of the object,
-/// because they change between repetitions.
+/// The fields that identify an event. The key does not contain the note, the times and the `resourceVersion` of the
+/// object, which change between repetitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -48,10 +48,10 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time at which this event was last written to the server. Until the first write, this is the time at which
-    /// the sink received the event.
+    /// The time at which this event was last written to the server, or at which the sink received it if it was never
+    /// written.
     written: Instant,
-    /// Whether some repetitions of the event have not been written to the server yet.
+    /// Whether the server lacks some repetitions of the event.
     is_unwritten: bool,
 }
 
@@ -63,9 +63,9 @@ impl Entry {
 
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// The event to write, if it is new or is repeated for the first time, which starts a series.
+    /// The event to write, if it is new or if its first repetition starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// The evicted series. The caller must write the final count of this series.
+    /// The evicted series, whose final count the caller must write.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -75,7 +75,7 @@ impl Series {
         Self { config, entries }
     }
 
-    /// Returns the interval at which the caller should check for series that are [due](Self::due).
+    /// Returns the interval at which the caller should check for [due](Self::due) series.
     pub(crate) fn period(&self) -> Duration {
         self.config.finish.min(self.config.refresh).max(Duration::from_millis(1))
     }
@@ -93,7 +93,7 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series to write now, because they have ended or their refresh interval has passed.
+    /// Returns the series that must be written now, because they have ended or their refresh interval has passed.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
@@ -114,7 +114,7 @@ impl Series {
         }
     }
 
-    /// Forgets the events whose series have ended, except events with unwritten repetitions.
+    /// Forgets events whose series have ended, unless they have unwritten repetitions.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -122,8 +122,8 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition of the event. The first repetition starts a series, and `repeat` returns the event with this
-    /// series.
+    /// Counts a repetition of the event. The first repetition starts a series, and this method then returns the event
+    /// with the series.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

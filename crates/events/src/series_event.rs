@@ -57,8 +57,8 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// Converts a recorded event to an event that the `events.k8s.io/v1` API accepts. The `events.k8s.io/v1` API
-    /// requires an action and an instance, and limits the length of each string.
+    /// Converts a recorded event to an event of the `events.k8s.io/v1` API. The `events.k8s.io/v1` API requires an
+    /// action and an instance, and limits the length of each string.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
         let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };
@@ -82,7 +82,7 @@ impl SeriesEvent {
     }
 }
 
-/// Truncates a string to at most `longest` bytes, including `mark` at the end of a truncated string.
+/// Truncates a string to at most `longest` bytes, where a truncated string ends with `mark`.
 fn cut(mut text: String, longest: usize, mark: &str) -> String {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest - mark.len()));

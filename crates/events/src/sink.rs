@@ -20,8 +20,7 @@ pub(crate) use self::series::SeriesSink;
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// Cancelled when the broadcaster shuts down. After this cancellation, the sink makes one last attempt to write
-    /// each event.
+    /// Cancelled when the broadcaster shuts down, after which the sink makes one last attempt to write each event.
     pub(crate) stop: CancellationToken,
 }
 
@@ -31,7 +30,7 @@ impl Retry {
             return false;
         }
         tracing::debug!(%error, nth, "cannot write an event yet");
-        // Randomize the first pause, so that the clients of a failing server do not all retry at the same time.
+        // Randomize the first pause, so that the clients of a failing server do not retry at the same time.
         let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(self.pause) } else { self.pause };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -41,8 +40,8 @@ impl Retry {
     }
 }
 
-/// Runs a write with the user's `Api` and converts a panic into an error. After a panic, the event may or may not have
-/// been written.
+/// Runs a write with the user's `Api` and converts a panic into an error. After a panic, it is unknown whether the
+/// event was written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -53,7 +52,7 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
 }
 
 /// Returns `true` if another attempt to write the event may succeed. A rejection by the server is final. A response
-/// without a `Status` comes from a proxy, so the event may not have reached the server.
+/// without a `Status` comes from a proxy, and the event may not have reached the server.
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
         ErrorKind::Status(_) => error.is_unexpected_server_error(),
@@ -62,13 +61,13 @@ fn is_retryable(error: &ApiError) -> bool {
     }
 }
 
-/// Returns `true` if the object already exists and may come from an earlier attempt whose response was lost.
+/// Returns `true` if the object already exists and an earlier attempt, whose response was lost, may have created it.
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // Log expected errors at debug level: the event already exists, or its namespace is being deleted.
+    // Log expected errors at debug level: an existing event, or a namespace that is being deleted.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")

@@ -74,12 +74,12 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Queues the event if the filter accepts it, and returns `false` if the watcher has been dropped.
+    /// Queues the event if the filter accepts it, and returns `false` if the watcher was dropped.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
         if self.is_closed() {
             return false;
         }
-        // Catch panics in the user's filter, so that they do not reach the code that records the event.
+        // Catch panics of the user's filter, so that they do not reach the code that records the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
             tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);

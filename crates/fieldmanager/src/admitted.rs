@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn malformed_entries_are_replaced_by_earlier_entries() {
-        // The texts come from kube-apiserver 1.36.1.
+        // The expected messages are from kube-apiserver 1.36.1.
         let entry = |operation: &str, version: &str, kind: &str, fields: Json| json!([{"manager": "m", "operation": operation, "apiVersion": version, "fieldsType": kind, "fieldsV1": fields}]);
         let before = entry("Update", "v1", "FieldsV1", json!({"f:data": {}}));
         for (after, expected) in [

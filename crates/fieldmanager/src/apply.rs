@@ -22,7 +22,6 @@ use super::versions::{Differences, VersionView, cover_atomic_values};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The maximum total size of the conflicts in one error, in bytes.
 const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 
 /// The result of an apply.
@@ -85,7 +84,7 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// Formats a manager for messages. The output includes the API version only for updates, because an apply entry has
+    /// Formats a manager for messages. The output contains an API version only for updates, because apply entries have
     /// none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
@@ -136,13 +135,13 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     let live = &without_managed_fields(live);
     cover_atomic_values(&mut managers, ctx);
     if managers.0.is_empty() {
-        // If the fields have no owners yet, the manager `before-first-apply` becomes the owner of all existing fields.
+        // If no field has an owner yet, make the manager `before-first-apply` the owner of all existing fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // The manager `kubectl` also owns the fields from its last client-side apply.
+            // Make the manager `kubectl` an owner of the fields from its last client-side apply.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -157,8 +156,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns `true` if Go can decode the value as managed fields. Later validation against the schema reports all other
-/// values.
+/// Returns `true` if Go can decode the value as managed fields. The later validation against the schema reports all
+/// other values.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -166,7 +165,8 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration of a manager. A field in `own` belongs to this manager and causes no conflict.
+/// Applies the configuration of a manager. The fields in `own` already belong to this manager, so they cause no
+/// conflict.
 fn run(
     live: &Json,
     applied: &Json,
@@ -279,7 +279,7 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // Keep the fields without an owner, except fields that the manager applied earlier.
+    // Keep fields without an owner, except for fields that the manager applied earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(ty, merged, &dangling.intersection(&last)))
@@ -335,7 +335,7 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns an API version in the format of Go's `GroupVersionKind`. This format writes a slash before a version of the
+/// Returns an API version in the format of Go's `GroupVersionKind`. In Go's format, a slash precedes a version of the
 /// core group.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }

@@ -36,8 +36,8 @@ impl Comparison {
         }
     }
 
-    /// Compares two values at the same path element. Only differing values need `step`, which creates the path
-    /// element, because most values are equal.
+    /// Compares two values at the same path element. Calls `step` to create the path element only if the values differ,
+    /// because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, ty: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(ty, old, new, &mut below);
@@ -70,8 +70,8 @@ pub(crate) fn compare(ty: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value, which determines how two values are compared. A typed value has the shape of its type. For
-/// types that allow any JSON, the value itself determines the shape, and null counts as a map.
+/// The shape of a value, which determines how two values are compared. The type of a value determines its shape. If the
+/// type allows any JSON, the value itself determines the shape, and null counts as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -132,7 +132,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Whether a value was added, modified or removed as a whole.
+/// Records whether a value was added, modified or removed as a whole.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -146,7 +146,6 @@ impl Marks {
     }
 }
 
-/// Compares two values, and adds differences between nested values to `found`.
 fn value(ty: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -217,7 +216,7 @@ fn items(ty: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     let mut by_step: BTreeMap<PathElement, [Vec<&Json>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items.into_iter().flatten() {
-            // Ignore items without an identity.
+            // Ignore items without an identity, such as items without keys.
             if let Ok(step) = PathElement::of_item(ty, item) {
                 by_step.entry(step).or_default()[side].push(item);
             }

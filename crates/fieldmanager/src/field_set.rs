@@ -10,15 +10,14 @@ use super::compare::{Shape, associative_list, is_atomic_map, member, shape};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// Returns the paths of the fields that an applied object sets.
 pub(crate) fn field_set(ty: &Type, value: &Json) -> Set {
     let mut set = Set::default();
     collect_paths(ty, value, &mut set);
     set
 }
 
-/// Adds the paths of all fields that are set inside a value. Returns `true` if the value is a leaf. The caller must
-/// add the path of a leaf.
+/// Adds the paths of all fields that are set inside a value. Returns `true` if the value is a leaf. For a leaf, the
+/// caller must add its path.
 fn collect_paths(ty: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(ty, value) {
         Shape::Scalar => true,
@@ -64,7 +63,6 @@ fn collect_item_paths(ty: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// Validates an applied object against its schema.
 pub(super) fn schema_errors(ty: &Type, value: &Json) -> Vec<String> {
     errors(ty, value, Rules { null_is_valid: true, duplicates_are_valid: false })
 }
@@ -79,7 +77,6 @@ pub(super) fn schema_errors_of_cel_value(ty: &Type, value: &Json) -> Vec<String>
     errors(ty, value, Rules { null_is_valid: false, duplicates_are_valid: false })
 }
 
-/// Formats errors like Go's library.
 pub(super) fn error_text(errors: &[String]) -> String {
     match errors {
         [message] => message.clone(),
@@ -91,7 +88,6 @@ pub(super) fn error_text(errors: &[String]) -> String {
 struct Rules {
     /// Whether null is valid. In CEL, null is a protobuf enum value, which Go's library rejects for all types.
     null_is_valid: bool,
-    /// Whether several items of a list may have the same key.
     duplicates_are_valid: bool,
 }
 
@@ -101,15 +97,14 @@ fn errors(ty: &Type, value: &Json, rules: Rules) -> Vec<String> {
     errors.all
 }
 
-/// Error messages as in Go's library, with the paths of the fields. Their total size is limited, because a path can be
-/// as long as the object.
+/// Error messages as in Go's library, with the paths of the fields. The total size of the messages is limited, because
+/// a path can be as long as the object.
 struct SchemaErrors {
     rules: Rules,
     all: Vec<String>,
     bytes: usize,
 }
 
-/// The maximum total size of the reported errors, in bytes.
 const MAX_ERRORS_SIZE: usize = 4 << 20;
 
 impl SchemaErrors {

@@ -1,4 +1,4 @@
-//! Limits the memory for default values of keys. The path of a list item contains the values of its keys.
+//! Limits the memory for the default values of list keys, which are part of the paths of list items.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};

@@ -143,7 +143,6 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Returns the API group of a version, which is empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

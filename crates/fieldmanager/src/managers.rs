@@ -9,13 +9,12 @@ use super::set::Set;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 
-/// The identity of an entry in `managedFields`: its manager, operation, version and subresource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// For an update, the API version of the owned fields. For an apply, an empty string, because a manager has a
-    /// single apply entry for all versions.
+    /// For an update, the API version of the owned fields. An empty string for an apply, because a manager has a single
+    /// apply entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
@@ -91,7 +90,7 @@ impl Managers {
         }
     }
 
-    /// Merges the oldest update entries of the same version until the number of update entries is within the limit.
+    /// Merges the oldest update entries of the same version, until at most [`MAX_UPDATERS`] update entries remain.
     pub(super) fn fold(&mut self) {
         let mut count = self.0.keys().filter(|id| !id.applied).count();
         if count <= MAX_UPDATERS {

@@ -54,7 +54,7 @@ fn find_atomic(ty: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
                 found.push(path.clone());
             }
             for (name, value) in members {
-                // Skip undeclared members, which are the members of maps.
+                // Skip undeclared members, because they are members of a map.
                 if let Some(field) = ty.field(name) {
                     path.push('.');
                     path.push_str(name);

@@ -66,7 +66,6 @@ impl PathElement {
         }
     }
 
-    /// Returns the approximate memory size of the path element, in bytes.
     pub(super) fn weight(&self) -> usize {
         let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
         let parts = match self {

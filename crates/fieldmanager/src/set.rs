@@ -204,7 +204,7 @@ impl Set {
                 _ => None,
             };
             let Some(inner) = inner else { return true };
-            // As in structured-merge-diff, free-form values are not adapted.
+            // As in structured-merge-diff, do not adapt the paths in free-form values.
             if inner.is_free_form() {
                 return true;
             }

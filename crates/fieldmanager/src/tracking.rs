@@ -58,7 +58,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the writing manager the only owner of all added and modified paths. Removed paths lose all of their owners.
+/// Makes the writing manager the only owner of all added and modified paths. Removes all owners of removed paths.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     cover_atomic_values(managers, ctx);

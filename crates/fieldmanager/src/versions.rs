@@ -35,8 +35,8 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the differences in `api_version`, or in the version of the request if there was no comparison in
-    /// `api_version`.
+    /// Returns the differences in `api_version`. Returns the differences in the request's version if the objects were
+    /// not compared in `api_version`.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
@@ -58,8 +58,8 @@ impl Differences {
     }
 }
 
-/// Adapts the owned paths to values that became atomic in a later schema: the owners of parts own the whole value. Each
-/// set is adapted to the schema of its own version.
+/// Adapts the owned paths to values that became atomic in a later schema. The owner of a part of such a value becomes
+/// an owner of the whole value. Each set is adapted to the schema of its own version.
 pub(super) fn cover_atomic_values(managers: &mut Managers, ctx: &WriteContext<'_>) {
     let mut others: BTreeMap<String, Option<Arc<Schema>>> = BTreeMap::new();
     for Managed { api_version, set, .. } in managers.0.values_mut() {
@@ -75,7 +75,7 @@ pub(super) fn cover_atomic_values(managers: &mut Managers, ctx: &WriteContext<'_
     }
 }
 
-/// Compares two objects of the same API version, ignoring fields that the write cannot change.
+/// Compares two objects of the same API version. Ignores fields that the write cannot change.
 fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
@@ -84,7 +84,6 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// An API version of a kind, with conversions from and to the API version of the request.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,

@@ -81,7 +81,6 @@ pub struct Cache<T> {
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
-    /// If `true`, the cache rejects an object on which an index function fails.
     is_strict: bool,
 }
 
@@ -445,15 +444,14 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
-    /// Ends all pending waits, because the cache will not change anymore. Drops the index functions, because they may
-    /// own handles to this cache.
+    /// Ends all waits for a revision, because the cache will not change anymore. Drops the index functions, because
+    /// they may own handles to this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
         self.moved.announce_end();
     }
 
-    /// Returns `true` if all requested namespaces have been listed with the current selectors.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
     }
@@ -480,7 +478,6 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// Returns the slots of all undecodable objects, in ascending order.
 fn unreadable<T>(pages: &Pages<Stored<T>>) -> Vec<usize> {
     let (mut unreadable, mut slot) = (Vec::new(), 0);
     while let Some(object) = pages.next(&mut slot) {

@@ -8,11 +8,9 @@ use crate::panic::catch;
 /// A shared reference to a user-defined object. A panic in the object's `Drop` is caught and logged if it occurs when
 /// the last reference is dropped.
 pub(crate) struct CatchDrop<T> {
-    /// The object, which is `None` only while the `CatchDrop` is dropped or converted.
     object: Option<Arc<T>>,
 }
 
-/// The panic message for an `object` that is `None`. Only `into_arc` and `drop` set `object` to `None`.
 const THERE: &str = "the object is present until the drop";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
@@ -45,7 +43,7 @@ impl<T> Clone for CatchDrop<T> {
 
 impl<T> Drop for CatchDrop<T> {
     fn drop(&mut self) {
-        // `into_arc` has taken the object.
+        // `into_arc` has moved the object out of `self`.
         let Some(object) = self.object.take() else { return };
         if let Err(panic) = catch(|| drop(object)) {
             tracing::error!(object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");

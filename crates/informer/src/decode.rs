@@ -13,15 +13,13 @@ use crate::scan::Outline;
 use crate::stored::{Stored, from_json};
 use crate::undecodable::Undecodable;
 
-/// A decoded object, or a decoding error. Cloning this type is cheap if `T` is an `Arc`.
+/// A decoded object, or a decoding error. Cloning a `Decoded<T>` is cheap if `T` is an `Arc`.
 #[derive(Clone)]
 pub(crate) enum Decoded<T> {
     Object(T),
-    /// The decoding error, and the metadata that could be read.
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 
-/// An object and its revision, as delivered by a list or a watch.
 #[derive(Clone)]
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
@@ -33,7 +31,6 @@ pub(crate) struct Observed<T> {
     pub(crate) is_reshaped: bool,
 }
 
-/// Decodes an object, skipping the fields that `outline` removes.
 pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&Outline>) -> Decoded<T> {
     let json = match object {
         RawObject::Json(json) => json,
@@ -47,8 +44,8 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
     }
 }
 
-/// Returns the identity of an undecodable object. If the JSON after the metadata is invalid, only the outline contains
-/// the identity.
+/// Returns the identity of an undecodable object. If the JSON after the metadata is invalid, the identity can only be
+/// read from the outline.
 fn identify(object: &RawObject, outline: Option<&Outline>) -> ObjectMeta {
     let identity = identity(object);
     if identity.name.is_empty()
@@ -66,8 +63,8 @@ fn identify(object: &RawObject, outline: Option<&Outline>) -> ObjectMeta {
     identity
 }
 
-/// Reads the identity of an object. Leaves a field empty if it cannot be read. Skips all other fields without
-/// validating them, because an undecodable object may contain invalid JSON or invalid UTF-8.
+/// Reads the identity of an object. Leaves a field of the result empty if it cannot be read. Skips all other fields
+/// without validating them, because an undecodable object may contain invalid JSON or invalid UTF-8.
 pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
@@ -113,7 +110,6 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
 }
 
 impl<T> Decoded<T> {
-    /// Creates an entry for an undecodable object with this metadata.
     pub(crate) fn undecodable(metadata: ObjectMeta, error: String) -> Self {
         let entry = Undecodable {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),

@@ -19,12 +19,11 @@ use crate::stored::{Source, Stored};
 use crate::undecodable::cannot_decode;
 use crate::writer::LastWrite;
 
-/// The decoder of an informer. The decoder can be used from several threads at the same time.
 pub(crate) struct Decoder<T> {
     informer: String,
     scanner: Scanner,
     transform: Option<Transform<T>>,
-    /// The source of objects that are decoded on read, or `None` if objects are decoded when they arrive.
+    /// Decodes objects on read, or `None` if objects are decoded when they arrive.
     source: Option<Arc<Source<T>>>,
     cache: Arc<Cache<T>>,
     no_subscriber: NoSubscriberWarning,
@@ -61,7 +60,6 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// Decodes the object of a watch event.
     pub(crate) fn changed(&self, object: &RawObject) -> Observed<Stored<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());

@@ -101,7 +101,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             notified: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // Drop the reflector on another thread, because it may own all objects of a list.
+        // Drop the reflector on another thread, because dropping all objects of a list takes long.
         drop_off_the_runtime(steps.reflector);
     }
 }
@@ -121,7 +121,6 @@ struct Steps<T> {
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
-    /// Executes the reflector's commands until the `stop` token is cancelled.
     async fn go<L: ListWatch<Object = T>>(&mut self, requests: &mut Requests<T, L>, stop: &CancellationToken) {
         let mut command = self.start();
         loop {
@@ -175,8 +174,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. If a failure is like the previous failure, this method logs it only at debug level. Requests for
-    /// a missing resource, for example, fail twice a minute.
+    /// Logs a failure at warn level, or at debug level if it is like the previous failure. A request for a missing
+    /// resource, for example, fails twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -304,7 +303,7 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
 }
 
 /// Runs `work`, starts resyncs when they are due, and checks objects that were never decoded. When `work` has ended,
-/// the informer and its subscriptions end, too. The informer also ends if `work` panics or if the runtime shuts down
+/// the informer and its subscriptions also end. The informer also ends if `work` panics or if the runtime shuts down
 /// before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
@@ -333,7 +332,6 @@ pub(crate) fn run<T: Object>(
     }
 }
 
-/// Dropping the `End` reports the informer's end and closes its subscriptions.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

@@ -133,7 +133,6 @@ impl ReflectorError {
         }
     }
 
-    /// Returns `true` if both failures are of the same kind, regardless of details such as messages.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

@@ -42,13 +42,12 @@ use crate::writer::LastWrite;
 pub struct EventObject<T> {
     state: Stored<T>,
     object: OnceLock<Arc<T>>,
-    /// Keeps the decoded object in memory until the event has been handled. Clones of the event have no lease. If the
-    /// lease is dropped before the object is read, a clone decodes the object again.
+    /// Keeps the decoded object in memory until the event has been handled. Clones of the event do not keep it in
+    /// memory. If this lease is dropped before the object is read, a clone decodes the object again.
     _lease: Option<Lease<T>>,
 }
 
 impl<T> EventObject<T> {
-    /// Creates an object. `state` must be decodable. `lease` keeps the decoded object of `state` in memory.
     pub(crate) fn new(state: Stored<T>, lease: Option<Lease<T>>) -> Self {
         let object = match &state {
             Stored::Eager(object, _) => OnceLock::from(Arc::clone(object)),
@@ -62,7 +61,7 @@ impl<T> EventObject<T> {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }
 
-    /// Returns the field managers of the newest write in this state.
+    /// Returns the field managers of the newest write in this state of the object.
     pub(crate) fn last_write(&self) -> LastWrite {
         self.state.last_write()
     }
@@ -91,7 +90,7 @@ impl<T> Deref for EventObject<T> {
     fn deref(&self) -> &Arc<T> {
         self.object.get_or_init(|| match self.state.read() {
             Some(object) => object,
-            // A subscription checks that a state can be read before it delivers the state.
+            // A subscription delivers a state only after it has checked that the state can be read.
             None => {
                 panic!("the Deserialize of {} rejects an object that it accepted before", std::any::type_name::<T>())
             }

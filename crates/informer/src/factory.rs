@@ -76,7 +76,7 @@ pub struct InformerFactory {
 #[derive(Default)]
 struct Inner {
     informers: Vec<Entry>,
-    /// The tasks of informers that were removed from the factory and may not have ended.
+    /// The tasks of informers that were removed from the factory but may still be running.
     ending: Vec<TaskTracker>,
     /// The number of informers that the factory has created so far, including informers that have ended.
     made: u64,
@@ -145,8 +145,8 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.inner.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // Start informers without the lock. If the runtime is shutting down, it drops the informer's task immediately,
-        // and dropping the task runs user code. Informers that are shut down during this call do not start.
+        // Start informers without the lock. If the runtime is shutting down, it drops the informer's task immediately, and dropping the
+        // task runs user code. Informers that are shut down during this call are not started.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
@@ -224,7 +224,7 @@ impl InformerFactory {
             made.stop();
             return made;
         }
-        // A stopped informer cannot be restarted, so remove stopped informers that match the request.
+        // Remove stopped informers that match the request, because a stopped informer cannot be restarted.
         let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
             .partition(|entry| entry.informer.is_stopping() && wanted.is(&*entry.informer).is_some());
@@ -251,7 +251,7 @@ impl InformerFactory {
     }
 }
 
-/// Stops a running informer that has no users. An informer that has not started yet stays in the factory.
+/// Stops a running informer that has no users. An unused informer that has not started yet stays in the factory.
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = factory.lock();
@@ -271,7 +271,7 @@ impl Inner {
     }
 }
 
-/// An existing informer that matches a request. `user` represents the caller in the user count.
+/// An existing informer that matches a request, and a guard that counts the caller as a user of this informer.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,
@@ -313,7 +313,6 @@ impl<T: Object> Wanted<T> {
         self.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)))
     }
 
-    /// Returns `informer` as a `SharedInformer<T>` if it matches the request.
     fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
         let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;
         let (wanted, there) = (&self.settings, informer.settings());

@@ -78,8 +78,8 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     }
 }
 
-/// A closure that takes an event as its argument is a handler. An object is decoded when the closure accesses its
-/// fields.
+/// A closure that takes an event as its argument is a handler. If objects are decoded on read, the event's object is
+/// decoded when the closure accesses its fields.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone().into(), is_initial });
@@ -201,7 +201,7 @@ impl<T: Object> Subscription<T> {
                 }
             }
             drop((self, handler));
-            // An error means that the guard was already dropped.
+            // An error means that the receiver of `end` was already dropped.
             let _ = end.send(());
         })?;
         let dismiss = Box::new(move || {
@@ -240,9 +240,9 @@ impl HandlerGuard {
     pub async fn remove(mut self) {
         self.worker.dismiss();
         match &mut self.worker {
-            // Ignore the result, because the task was aborted.
+            // Ignore the result: an error only means that the task was aborted.
             Worker::Task(task) => _ = task.await,
-            // An error also means that the thread has ended.
+            // Ignore the result: an error only means that the thread has ended.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }

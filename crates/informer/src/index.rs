@@ -112,10 +112,9 @@ impl<T: Object> Index<T> {
         self.ready.load(Ordering::Acquire) < u64::MAX
     }
 
-    /// Records that the index function failed before the index became ready. After a failure, the index never becomes
-    /// ready.
+    /// Records that the index function failed before the index became ready. The index then never becomes ready.
     pub(crate) fn fail(&self, error: IndexFailed) {
-        // If a failure is already recorded, `set` ignores the new failure.
+        // If a failure is already recorded, `set` ignores this failure.
         _ = self.failure.set(error);
     }
 

@@ -7,16 +7,14 @@ use crate::stored::Stored;
 
 pub(crate) struct Listed<T> {
     pages: Pages<Stored<T>>,
-    /// The slots (positions in the pages) of the undecodable objects, in ascending order. The list omits these objects.
+    /// The slots (positions in the pages) of the undecodable objects, which the list omits, in ascending order.
     unreadable: Vec<usize>,
-    /// The slot of each object in the list. The slots are computed when an object is first read by its position in the
-    /// list.
+    /// The slot of each object in the list, computed at the first access to an object by its position in the list.
     slots: OnceLock<Vec<u32>>,
     decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
 }
 
 impl<T> Listed<T> {
-    /// Creates a list that skips the slots in `unreadable`, which must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self { pages, unreadable, slots: OnceLock::new(), decoded: OnceLock::new() }
     }

@@ -120,7 +120,7 @@ impl Metrics {
 
     pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
         match command {
-            // A streaming list is not complete yet, so no watch is open.
+            // A streaming list is in progress, which counts as a list and not yet as a watch.
             Command::Read { .. } if self.list.is_some() => {}
             Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
             Command::List(options) if !options.continue_token.is_empty() => {}
@@ -211,7 +211,8 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that can be set to a value. A [`Gauge`] only supports relative changes, so a `Level` stores the last value.
+/// A gauge that is set to absolute values. A `Level` stores the last value, because a [`Gauge`] only supports relative
+/// changes.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,
@@ -235,8 +236,8 @@ fn degraded_seconds(state: &InformerState) -> f64 {
     }
 }
 
-/// Returns the last 15 digits of a revision, as client-go does. A gauge represents at most 15 digits exactly. Returns 0
-/// if the revision is not a number.
+/// Returns the last 15 digits of a revision, as client-go does. A floating-point gauge represents at most 15 digits
+/// exactly. Returns 0 if the revision is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;
     let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);

@@ -56,12 +56,12 @@ pub struct Namespaces {
 pub(crate) struct Followed {
     /// The namespaces in the set, or `None` for all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// The number of times the set has changed. The number of changes shows whether a namespace has been removed and
-    /// added again.
+    /// The number of times the set has changed. A driver detects by this number that a namespace was removed and added
+    /// again.
     pub(crate) choice: u64,
 }
 
-/// The namespace that a driver watches, or `None` for everything that the source returns.
+/// The namespace that a driver watches, or `None` for all objects that the source returns.
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {

@@ -42,7 +42,6 @@ use crate::stored::Stored;
 pub struct Objects<T>(Arc<Listed<T>>);
 
 impl<T> Objects<T> {
-    /// Creates a list that skips the objects in the slots `unreadable`. The slots must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self(Arc::new(Listed::new(pages, unreadable)))
     }

@@ -8,8 +8,7 @@ use crate::config::ErrorHandler;
 use crate::error::ReflectorError;
 use crate::panic::catch;
 
-/// The error handlers of an informer: the handler in the configuration, and one handler for each caller that shares the
-/// informer.
+/// The error handlers of an informer: the configured handler, and one handler for each caller that shares the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,

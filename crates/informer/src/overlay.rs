@@ -111,12 +111,12 @@ pub struct OverlayConfig {
     pub max_age: Duration,
 }
 
-/// The number of writes that the overlay keeps without checking whether they are still needed.
+/// The maximum number of writes that the overlay keeps without checking whether they are still needed.
 const KEPT: usize = 1_024;
 
 struct Writes<T> {
     config: OverlayConfig,
-    /// If there are more writes than this, the overlay looks for writes that it can remove.
+    /// If the overlay has more writes, it looks for writes that it can remove.
     sweep_above: usize,
     by_key: HashMap<ObjectKey, Write<T>>,
 }
@@ -138,13 +138,13 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns the result of a read, given the cache's version and the cached object. `None` means that the read
-    /// returns the cached object. `Some(None)` means that the read returns no object.
+    /// Returns the object that a read returns, given the cache's version and the cached object. `None` means that the
+    /// read returns the cached object. `Some(None)` means that the read returns no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
     {
-        // The caller reads `cache_version` before `cached`, so `cached` may be newer than `cache_version`.
+        // The caller reads `cache_version` before `cached`, so `cached` may be newer than this version.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -209,8 +209,8 @@ impl<T: Object> Overlay<T> {
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.writes.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // Read the version first, so that the object contains all changes up to this version. The object may also
-        // contain later changes.
+        // Read the version before the object, so that the object contains all changes up to this version. The object may
+        // also contain later changes.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -221,8 +221,8 @@ impl<T: Object> Overlay<T> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Copy the writes before reading the cache. If the cache were read first, a write could reach the cache and be
-        // evicted between the two reads, and the result would lack this write.
+        // Copy the overlay's writes before reading the cache. If the cache were read first, the watch could deliver a
+        // write between the two reads, and the result would lack this write.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -309,7 +309,8 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// Copies the recent writes. Call the objects' methods without holding the lock, because they are user code.
+    /// Copies the recent writes. The caller can then call the objects' methods, which are user code, without holding the
+    /// lock.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.writes.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));

@@ -23,8 +23,6 @@ use crate::undecodable::Undecodable;
 use crate::user::User;
 use crate::version::is_older;
 
-/// An informer's cache and its subscribers.
-///
 /// Only the informer's drivers may write to the cache and start resyncs. A driver must first get the
 /// [turn](Publisher::turn), the exclusive right to change the cache. A change is first stored and then sent to all
 /// current subscribers. A new subscriber starts with a snapshot of the cache that is not taken during a write. Each
@@ -36,7 +34,7 @@ pub(crate) struct Publisher<T> {
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
     hasher: RandomState,
-    /// Whether every watched namespace has been listed. This flag is written while `audience` is locked, but read
+    /// Whether every watched namespace has been listed. The flag is written while `audience` is locked, but read
     /// without the lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
     /// Notifies the task that starts resyncs when a subscriber is added or changes its resync period, because this
@@ -56,7 +54,7 @@ struct Audience<T> {
 
 type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of changes that are added to a subscriber's queue each time the queue is locked.
+/// The maximum number of changes that are added to a subscriber's queue while its lock is held.
 const CHUNK: usize = 256;
 
 enum NewState<T> {
@@ -210,7 +208,7 @@ impl<T: Object> Publisher<T> {
         let mut undecodable = Vec::new();
         for observed in listed {
             let entry = match observed.object {
-                // Another task may have found that the state is undecodable after the list had read this state from the
+                // Another task may have found that a state is undecodable after the list had read this state from the
                 // cache.
                 Decoded::Object(object) => match self.cache.entry_of(&object) {
                     Some(entry) => entry,
@@ -233,8 +231,9 @@ impl<T: Object> Publisher<T> {
             (is_first, goes_back, parts.reach(place, Progress::List(resource_version)))
         };
         let mut objects = last_of_each(objects);
-        // Keep the cached object if the list contains the same version. After a restore of the server, the same version
-        // may be another state. Comparing the objects needs no lock, because only the current task writes to the cache.
+        // Keep the cached object if the list contains the same version. After a restore of the server, an object with
+        // the same version may have another state. Comparing the objects needs no lock, because only the current task
+        // writes to the cache.
         for (key, listed) in &mut objects {
             let Some(known) = self.cache.store.get(key) else { continue };
             if !goes_back && is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
@@ -261,10 +260,10 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles stored objects that could not be decoded. Lists the objects as undecodable and restores their earlier
-    /// decodable states. An object without a decodable state is deleted. A restored state is sent only to subscribers
-    /// that have not received it yet. A subscriber has not received it if no earlier state was known to be decodable
-    /// when the change was delivered. The caller must have the [turn](Self::turn).
+    /// Handles stored objects that could not be decoded: lists them as undecodable and restores their earlier decodable
+    /// states. An object without an earlier decodable state is deleted. A restored state is sent only to subscribers
+    /// that have not received it yet. A subscriber has not received the state if no earlier state was known to be
+    /// decodable when the change was delivered. The caller must have the [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut mended, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -292,7 +291,7 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if a write may decode objects, because an index function reads objects that are stored as JSON. A
+    /// Returns `true` if a write may decode objects that are stored as JSON, because an index function reads them. A
     /// write that decodes objects must not run on a runtime thread.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
@@ -350,8 +349,8 @@ impl<T: Object> Publisher<T> {
                 && let Some(known) = self.cache.store.get(&key)
             {
                 match next {
-                    // Do not compare uids here, because a subscriber receives the deletion of the known object in any
-                    // case.
+                    // Subscribers receive the deletion of the known object in any case, so its uid does not matter
+                    // here.
                     NewState::Gone { .. } => object.falls_back_to(&known),
                     _ => fall_back(object, &known),
                 }
@@ -385,7 +384,7 @@ impl<T: Object> Publisher<T> {
     fn notification(&self, next: NewState<T>, before: Option<Stored<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
-            // The object was not in the cache, so it was not delivered to any subscriber.
+            // Subscribers never received the object, because it was not in the cache.
             (_, None) => None,
             (NewState::Gone { last: Some(last), final_state_known }, Some(known)) => {
                 Some(Notification::Deleted { known: self.seen(known), last: self.seen(last), final_state_known })
@@ -394,8 +393,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Returns the change to deliver to subscribers for an object that exists. An update is delivered even if the
-    /// version is unchanged, because a watch event always means that the object has changed.
+    /// Returns the change to deliver to subscribers after an object was added or updated. An update is delivered even
+    /// if the version is unchanged, because a watch event always means that the object has changed.
     fn present(&self, old: Option<Stored<T>>, new: Stored<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
@@ -435,11 +434,11 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards after releasing the lock, because dropping them drops objects and wakes tasks.
+        // Drop these guards after releasing the lock, because dropping them drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Gives a subscriber a snapshot to start with. The caller must hold the lock of `audience` until it has added the
+    /// Gives a new subscriber its initial snapshot. The caller must hold the lock of `audience` until it has added the
     /// subscriber, so that no write begins in the meantime.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
@@ -509,8 +508,7 @@ impl<T: Object> Audience<T> {
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of chunks that [`step`](Self::step) has delivered. Each chunk is delivered to all queues before the
-    /// next chunk.
+    /// The number of chunks that [`step`](Self::step) has delivered to all queues.
     delivered: usize,
     /// The listed namespace, and the number of times the selectors had changed when the list began. The list is
     /// complete when all subscribers have received it.
@@ -537,8 +535,8 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Makes reads of `new` return `known` if `new` cannot be decoded. Does nothing if `new` and `known` are different
-/// objects.
+/// Sets `known` as the state that reads return if `new` cannot be decoded. Does nothing if `new` and `known` are
+/// different objects.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {
         new.falls_back_to(known);

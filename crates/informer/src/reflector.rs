@@ -120,11 +120,10 @@ pub struct Reflector<T> {
     /// The revision of the last output. The reflector's output contains all changes up to this revision. The revision
     /// is empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had received when this reflector started, or an
-    /// empty string if there are no other reflectors.
+    /// The newest revision that other reflectors of the same server had received when this reflector started, or an empty
+    /// string.
     known_elsewhere: String,
-    /// Whether the last requested revision is not available on the server, so that the next list must request the
-    /// newest state.
+    /// Whether the server lacks the last requested revision, so that the next list must request the newest state.
     version_unavailable: bool,
     /// The number of consecutive lists that returned an older state, and the time of the first of these lists.
     older: Option<(u32, Instant)>,
@@ -287,8 +286,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Makes the reflector reject states that are older than `known_elsewhere`, the newest revision that other
-    /// reflectors of the same server have received.
+    /// Makes the reflector reject states older than `known_elsewhere`, the newest revision received by other reflectors of
+    /// the same server.
     pub(crate) fn after(self, known_elsewhere: String) -> Self {
         Self { known_elsewhere, ..self }
     }

@@ -16,7 +16,6 @@ use crate::projection::Projection;
 use crate::stored::{Content, HeadText, Record, Source};
 use crate::writer::LastWrite;
 
-/// Finds the fields that a projection drops, and the fields that identify an object.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     /// The field names of the projection, stored as a tree. The first node is the root, and the second node is the
@@ -26,7 +25,6 @@ pub(crate) struct Scanner {
 
 type Node = Vec<(String, Action)>;
 
-/// The action of the scanner when it reaches a field.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(usize),
@@ -50,19 +48,17 @@ enum Field {
 
 const FIELDS: usize = 6;
 
-/// The result of a scan: the fields that identify the object, and the byte ranges to cut.
+/// The result of a scan: the positions of the identity fields, and the byte ranges to cut.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// The byte ranges of the values of each [`Field`]. The range of a string excludes the quotes. The generation is a
-    /// number, so it has no quotes.
+    /// The byte range of each [`Field`]'s value. The range of a string excludes the quotes. The generation is a number
+    /// and has no quotes.
     texts: [Option<Range<usize>>; FIELDS],
     /// Whether a field that must be a string has another type.
     is_odd: bool,
-    /// The position of the metadata.
     metadata: Range<usize>,
     /// The byte ranges to cut. The ranges are in order and do not overlap.
     cuts: Vec<Range<usize>>,
-    /// The field managers of the newest write.
     newest: Newest,
 }
 
@@ -122,8 +118,8 @@ impl Scanner {
         self.nodes[node].push((last.clone(), Action::Cut));
     }
 
-    /// Scans the bytes of an object. Returns `None` if the scanned bytes are not a JSON object, in which case the
-    /// decoder reports the reason.
+    /// Scans the bytes of an object. Returns `None` if the bytes are not a JSON object, and the decoder then reports
+    /// the reason.
     ///
     /// The scanner skips irrelevant fields without validating them. The decoder validates the skipped fields later,
     /// unless the projection drops them. If a field occurs twice in the metadata, the last occurrence is used.
@@ -149,7 +145,6 @@ impl Scanner {
     }
 }
 
-/// The state of a scan.
 struct Walk<'a> {
     nodes: &'a [Node],
     cursor: Cursor<'a>,
@@ -158,7 +153,6 @@ struct Walk<'a> {
     outline: Outline,
 }
 
-/// An object or array that is being scanned.
 struct Open {
     node: usize,
     is_array: bool,
@@ -265,23 +259,19 @@ impl Walk<'_> {
 }
 
 impl Outline {
-    /// Returns the uid if it is a string.
     pub(crate) fn uid<'a>(&self, json: &'a [u8]) -> Option<Cow<'a, str>> {
         self.text(json, Field::Uid)
     }
 
-    /// Returns the resourceVersion if it is a string.
     pub(crate) fn resource_version<'a>(&self, json: &'a [u8]) -> Option<Cow<'a, str>> {
         self.text(json, Field::ResourceVersion)
     }
 
-    /// Returns the key of the object, or `None` if the object has no name.
     pub(crate) fn key(&self, json: &[u8]) -> Option<ObjectKey> {
         let name = self.text(json, Field::Name)?;
         Some(ObjectKey::new(&self.text(json, Field::Namespace).unwrap_or_default(), &name))
     }
 
-    /// Returns the field managers of the newest write.
     pub(crate) fn last_write(&self, json: &[u8]) -> LastWrite {
         let text = |at: &Range<usize>| &json[at.clone()];
         let writers = self.newest.entries();
@@ -290,7 +280,6 @@ impl Outline {
         LastWrite::new(writers, text(&self.newest.time()), size)
     }
 
-    /// Returns the bytes of the object without the ranges to cut.
     pub(crate) fn pruned<'a>(&self, json: &'a [u8]) -> Cow<'a, [u8]> {
         if self.cuts.is_empty() {
             return Cow::Borrowed(json);
@@ -327,7 +316,6 @@ impl Outline {
         Record::new(source, &content)
     }
 
-    /// Returns the parts of the JSON that remain.
     fn kept<'a>(&self, json: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let starts = [0].into_iter().chain(self.cuts.iter().map(|cut| cut.end));
         let ends = self.cuts.iter().map(|cut| cut.start).chain([json.len()]);

@@ -306,7 +306,7 @@ impl<T: Object> SharedInformer<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        // Check the current namespaces and selectors, because a namespace that was removed during the wait is never
+        // Check the current namespaces and selectors, because a namespace that is removed during the wait is never
         // listed.
         let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
         states.wait_for(|state| has_synced() || state.has_ended()).await;
@@ -456,7 +456,7 @@ pintle_meta::debug_struct!(SharedInformer<T: Object> |self| {
 });
 
 impl<T: Object> Owner<T> {
-    /// Ends the informer permanently. A running driver reports the informer's end itself.
+    /// Ends the informer permanently. If a driver is running, it reports the informer's end.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch.lock().take();

@@ -116,7 +116,7 @@ impl InformerState {
         }
     }
 
-    /// Returns `true` if watchers do not need to be woken when the state changes from `self` to `other`.
+    /// Returns `true` if a change of the state from `self` to `other` does not need to wake watchers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })
     }

@@ -1,4 +1,4 @@
-//! The drivers' states, and the informer's state that results from them.
+//! Merges the drivers' states into the informer's state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -21,7 +21,7 @@ pub(crate) struct States {
     whole: Arc<Whole>,
 }
 
-/// An informer's state, merged from its drivers' states.
+/// The informer's state, merged from its drivers' states.
 ///
 /// The lock is held only while `Arc`s are copied or replaced. States are merged, cloned and dropped without holding the
 /// lock, because a state may contain a user-defined error. Tasks are woken without holding the lock, because wakers are
@@ -107,7 +107,7 @@ impl Whole {
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns the time at which the state last changed to another variant, and the last failure with its time.
+    /// Returns the time of the last change to another variant of the state, and the last failure with its time.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.inner.lock();
         (inner.since, inner.last_failure.clone())
@@ -124,7 +124,7 @@ impl Whole {
         let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
         let mut inner = self.inner.lock();
         let state = inner.parts.get_mut(place)?;
-        // The informer's state only changes if a driver's state changes.
+        // Wake watchers of the informer only if this driver's state changed.
         let is_news = !state.is_like(&next);
         let is_another = discriminant(&**state) != discriminant(&*next);
         let before = std::mem::replace(state, next);
@@ -171,7 +171,7 @@ impl States {
 }
 
 /// Merges the drivers' states. If any driver has failed, this function returns the oldest failure. If no driver has
-/// failed, this function returns the progress of the lists if a list is in progress, or the lowest revision.
+/// failed, it returns the progress of the lists in progress, or else the lowest revision.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

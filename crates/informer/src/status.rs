@@ -1,4 +1,4 @@
-//! An informer's status, for display.
+//! A summary of an informer's status for display.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Causes of an informer's end.
+//! The cause of an informer's end.
 
 use std::fmt;
 

@@ -4,15 +4,15 @@
 //! atomic step, when the store sets its own stamp to the stamp of the commit. A reader chooses a stamp, and reads the
 //! newest version of each key up to this stamp. A superseded version is kept as long as a [`Pin`] can read it.
 //!
-//! No lock is held while user code runs. Dropping a value also runs user code. A thread that takes several locks must
-//! take them in this order:
+//! No lock is held while user code runs. Dropping a value can also run user code. A thread that takes several locks
+//! must take them in this order:
 //!
 //! 1. The informer's locks: first the lock of its list of subscriptions, and then the lock of one subscription's queue,
 //!    which reads from a snapshot.
 //! 2. The lock `writer`, which is held during a whole commit, so that commits do not overlap.
 //! 3. The lock of a shard, which is held while one record is changed, or during a short section of a scan. A thread
 //!    never holds the locks of two shards.
-//! 4. The lock `now`, which is held while a commit becomes visible, and while a pin is created or removed. A
+//! 4. The lock `now`, which is held while a commit becomes visible and while a pin is created or removed. A
 //!    [`View`](crate::View) holds the `now` locks of several stores.
 
 mod now;
@@ -43,7 +43,7 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The number of the namespace index. The store computes the values of this index from the keys and adds them to each
+/// The number of the namespace index. The store derives the values of this index from the keys and adds them to each
 /// [`Write`].
 pub(crate) const NAMESPACES: u32 = 0;
 
@@ -61,15 +61,14 @@ pub(crate) struct Store<V> {
 
 /// A stored value. Cloning a value must be as cheap as cloning an `Arc`.
 pub(crate) trait Value: Clone {
-    /// Reads the value's reference count, so that a later clone finds the count in the processor's cache. If this
-    /// method is called for several values before they are cloned, the processor can fetch the counts concurrently.
-    /// Always returns `true`.
+    /// Reads the value's reference count, which brings the count into the processor's cache for a later clone. If
+    /// several values are warmed before they are cloned, the processor can fetch their counts concurrently. Always
+    /// returns `true`.
     fn warm(&self) -> bool;
 }
 
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
-    /// The new value, or `None` to delete the key.
     pub(crate) value: Option<V>,
     /// The index values, each with the number of its index. The indices are always in the same order.
     pub(crate) values: Vec<(u32, String)>,
@@ -107,7 +106,7 @@ impl<V: Value> Store<V> {
         self.hold().pin(read)
     }
 
-    /// Prevents commits from becoming visible until the returned guard is dropped.
+    /// Prevents commits from becoming visible until the returned `Held` is dropped.
     pub(crate) fn hold(self: &Arc<Self>) -> Held<'_, V> {
         Held { store: self, now: self.now.lock() }
     }
@@ -116,14 +115,14 @@ impl<V: Value> Store<V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// Returns the value of the key at a stamp. `stamp` is called while the shard is locked, so that the version at
-    /// this stamp cannot be removed during the read. A version is removed only while the shard is locked, and only
-    /// after the next version is visible.
+    /// Returns the value of the key at a stamp. This method calls `stamp` while the shard is locked, so that the
+    /// version at the returned stamp cannot be removed during the read. A version is removed only while the shard is
+    /// locked, and only after the next version is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // Fetch the value of the first slot with this hash while the keys are compared, because it is almost always the
-        // slot of the requested key.
+        // Fetch the value of the first slot with this hash while the keys are compared, because this slot almost always
+        // has the requested key.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = if is_there && shard.is_of(likely, key) { likely } else { shard.find(hash, key)? };
@@ -148,7 +147,7 @@ impl<V: Value> Store<V> {
                 let mut now = self.now.lock();
                 unwanted.retain(|kept| !now.claim(*kept));
                 drop(now);
-                // A new pin uses the newer versions, so it does not need the superseded versions.
+                // A pin that is created later reads newer versions, so it does not need the superseded versions.
                 let mut shard = self.shards[section[0].place.shard as usize].write();
                 let release = |kept: &Kept| shard.release(kept.place.hash, kept.place.slot, kept.from);
                 let released: Vec<Option<V>> = unwanted.iter().map(release).collect();
@@ -159,7 +158,7 @@ impl<V: Value> Store<V> {
     }
 }
 
-/// A guard that prevents commits from becoming visible. Drop the guard soon, because writers wait for it.
+/// A guard that prevents commits from becoming visible. Drop it soon, because writers wait for it.
 pub(crate) struct Held<'a, V> {
     store: &'a Arc<Store<V>>,
     now: MutexGuard<'a, Now>,

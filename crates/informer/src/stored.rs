@@ -18,12 +18,9 @@ pub(crate) use self::lease::Lease;
 pub(crate) use self::record::{Content, HeadText, Record};
 pub(crate) use self::source::{Found, Source, from_json};
 
-/// The result of checking whether a state can be read.
 pub(crate) struct Readability<T> {
     pub(crate) is_readable: bool,
-    /// Whether the check decoded the state.
     pub(crate) has_decoded: bool,
-    /// A lease that keeps the decoded object in memory.
     pub(crate) lease: Option<Lease<T>>,
 }
 
@@ -47,7 +44,6 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Like [`read`](Self::read), but does not change the reference count of a decoded object.
     pub(crate) fn into_read(self) -> Option<Arc<T>> {
         match self {
             Self::Eager(object, _) => Some(object.into_arc()),
@@ -89,8 +85,7 @@ impl<T> Stored<T> {
         }
     }
 
-    /// If this state is known to be undecodable, returns the earlier state that reads return, and otherwise returns
-    /// this state.
+    /// Returns this state, or the earlier state that reads return if this state is known to be undecodable.
     pub(crate) fn good_state(&self) -> Option<Self> {
         match self {
             Self::Lazy(record) if record.is_bad() => record.earlier(),
@@ -104,12 +99,11 @@ impl<T> Stored<T> {
         matches!(self, Self::Lazy(record) if record.was_unreadable())
     }
 
-    /// Returns `true` if it is already known that this state cannot be decoded.
     pub(crate) fn is_bad(&self) -> bool {
         matches!(self, Self::Lazy(record) if record.is_bad())
     }
 
-    /// Returns the field managers of the newest write in this state.
+    /// Returns the field managers of the newest write in this state of the object.
     pub(crate) fn last_write(&self) -> LastWrite {
         match self {
             Self::Eager(_, last_write) => *last_write,
@@ -117,7 +111,6 @@ impl<T> Stored<T> {
         }
     }
 
-    /// Returns `true` if both references point to the same stored state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Eager(one, _), Self::Eager(other, _)) => Arc::ptr_eq(one, other),
@@ -170,7 +163,7 @@ impl<T: Object> Object for Stored<T> {
     }
 }
 
-/// Returns the object of a record, or an earlier decodable state of the object.
+/// Returns the decoded object of a record, or an earlier decodable state of the object.
 fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
     if let Some(object) = record.object() {
         return Some(object.into_arc());
@@ -181,8 +174,7 @@ fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
     }
 }
 
-/// Parses the metadata of an object. If the metadata cannot be parsed, returns empty metadata, and the decode error of
-/// the object contains the reason.
+/// Returns empty metadata if it cannot be parsed, because decoding the object then also fails and reports the reason.
 fn parse_metadata(json: &[u8]) -> ObjectMeta {
     serde_json::from_slice(json).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Subscriptions.
+//! Subscriptions to the events of an informer.
 
 mod known;
 mod newest;
@@ -216,7 +216,7 @@ impl SyncHandle {
     }
 }
 
-/// Converts a change into an event. The objects of the change must be decodable.
+/// Converts a change into an event. The objects in the change must be decodable.
 fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
     match change {
         Change::Added { object, is_initial } => {

@@ -10,16 +10,16 @@ use crate::on_error::Listening;
 /// The user count of an informer. Users are handles, listers and subscriptions.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// A function that is called without holding locks when the last user is dropped. By the time of the call, the
-    /// informer may already have a new user.
+    /// A function that is called, without holding locks, after the last user was dropped. By the time of the call,
+    /// the informer may already have a new user.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
 /// A handle, lister or subscription that is a user of an informer. Each clone is an additional user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// Keeps the caller's error handler registered even after the caller's handle is dropped. A lister drops this
-    /// reference when it stops being a user.
+    /// Keeps the caller's error handler registered even if the caller drops its informer handle. A lister drops this
+    /// reference when it is no longer a user.
     errors: Mutex<Option<Arc<Listening>>>,
     standing: AtomicU8,
 }
@@ -56,8 +56,8 @@ impl User {
         Self { users, errors: Mutex::new(errors), standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. A lister that is read only by index functions of the same cache is not a user,
-    /// because the informer owns its index functions and would keep itself running.
+    /// Returns a user for a lister. A lister that is read only by index functions of the same cache is not a user:
+    /// the informer owns these functions, and would keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Compares resourceVersions as numbers of any length.
+//! Compares resourceVersions, which are numbers of any length.
 
 use std::cmp::Ordering;
 
-/// Compares two revisions. Returns `None` if one of the revisions is not a number.
+/// Compares two revisions. Returns `None` if either revision is not a number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);
     Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))

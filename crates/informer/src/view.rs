@@ -41,8 +41,8 @@ impl View {
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
-        // Lock the caches in a fixed order to prevent deadlocks between two views. If a cache occurs several times,
-        // lock it only once.
+        // Lock the caches in a fixed order to prevent deadlocks between two views. Lock a cache that occurs several
+        // times only once.
         order.sort_by_key(|(_, cache)| cache.address());
         for (at, cache) in order {
             let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());

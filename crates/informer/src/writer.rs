@@ -44,12 +44,12 @@ impl fmt::Display for Writer {
 /// The newest write in a state of an object. The type is small, because the cache stores a `LastWrite` for each object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastWrite {
-    /// The number of the [group](Groups) of the writers whose entries have the latest time, or 0 if the writers are
+    /// The number of the [group](Groups) of managers whose entries have the latest time, or 0 if the managers are
     /// unknown.
     group: [u8; 2],
     /// The latest time as a big-endian number: see [`moment`].
     time: [u8; 4],
-    /// The size of the last writer's fields, in units of eight bytes and at most 255.
+    /// The size of the fields of the last entry, in units of eight bytes and at most 255.
     size: u8,
 }
 
@@ -68,9 +68,9 @@ impl LastWrite {
         Self { group, time, size: u8::try_from(size / 8).unwrap_or(u8::MAX) }
     }
 
-    /// Returns the author of this write. `before` is the newest write in the previous state. Returns `None` if the
-    /// write did not add a newer time. A server records no time for a write that only removes fields or that writes the
-    /// `scale` subresource.
+    /// Returns the field manager of this write, with its operation and subresource. `before` is the newest write in the
+    /// previous state. Returns `None` if the write did not add an entry with a newer time. A server records no new time
+    /// for a write that only removes fields or that changes the `scale` subresource.
     pub(crate) fn writer(self, before: Self) -> Option<Arc<Writer>> {
         let known = GROUPS.known.read();
         let writers = known.get(u16::from_be_bytes(self.group))?;
@@ -81,7 +81,7 @@ impl LastWrite {
             Ordering::Equal => {}
         }
         if self.group == before.group {
-            // A writer that sets fields also removes them from the entries of other writers.
+            // A field manager that sets a field also removes the field from the entries of other managers.
             return match (self.size.cmp(&before.size), writers) {
                 (Ordering::Greater, _) => Some(last.clone()),
                 (Ordering::Less, [other, _]) => Some(other.clone()),
@@ -110,9 +110,9 @@ fn moment(time: &[u8]) -> u32 {
     parts().unwrap_or_default()
 }
 
-/// The groups of writers that any informer of the process has seen. A group consists of all writers that wrote an
-/// object within the same second. Most groups consist of a single writer. Groups are never removed, because objects
-/// refer to them by number.
+/// The groups of field managers that all informers of the process have seen. A group consists of all managers that
+/// wrote an object within the same second. Most groups consist of a single manager. Groups are never removed, because
+/// objects refer to groups by number.
 struct Groups {
     hasher: RandomState,
     known: RwLock<Known>,
@@ -121,11 +121,11 @@ struct Groups {
 #[derive(Default)]
 struct Known {
     by_hash: HashMap<u64, u16>,
-    /// The groups. The number of a group is its position plus one.
+    /// The position of a group in this vector is its number minus one.
     groups: Vec<Box<[Arc<Writer>]>>,
 }
 
-/// The maximum number of groups. A cluster has few writers, but clients can use any number of names.
+/// The maximum number of groups. A cluster has few field managers, but clients can invent any number of manager names.
 const MOST: usize = 4_000;
 
 /// The maximum length in bytes of a manager, operation or subresource. Kubernetes limits managers to 128 characters.
@@ -145,7 +145,7 @@ impl Groups {
             if let Some(id) = known.by_hash.get(&hash) {
                 return *id;
             }
-            // If the table is full, events must not allocate or wait for the write lock.
+            // If the table is full, return here, so that events do not allocate and do not wait for the write lock.
             if known.groups.len() == MOST {
                 return 0;
             }
@@ -249,7 +249,6 @@ mod tests {
         assert_eq!(["1999-01-01T00:00:00Z", "2026-01-01T00:00:0x", "2"].map(|time| moment(time.as_bytes())), [0; 3]);
     }
 
-    /// A `LastWrite` must be small, because the cache stores one for each object.
     #[test]
     fn last_write_takes_no_memory_in_the_cache() {
         use crate::stored::Stored;

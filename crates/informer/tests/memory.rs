@@ -70,7 +70,7 @@ fn pod_takes_less_than_1_5_kilobytes() {
     let with_labels = live() / PODS;
     assert!(with_labels <= 1_500, "{with_labels} bytes a pod once labels were read");
 
-    // Only a few decoded objects remain in memory.
+    // Only a few decoded objects are still in memory.
     let decoded = live();
     let one = serde_json::from_str::<DynamicObject>(&pods[0]).unwrap();
     let decoded = live() - decoded;

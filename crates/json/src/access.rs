@@ -1,7 +1,7 @@
 //! Methods to read and modify [`Json`] values.
 //!
 //! Methods that read a value take a JSON pointer, and methods that modify a value take a key. None of these methods
-//! panics. A value of the wrong type counts as absent, and is not modified.
+//! panics. If a value has the wrong type, it counts as absent and is not modified.
 
 use std::slice;
 

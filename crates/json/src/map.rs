@@ -20,8 +20,7 @@ use crate::text::Text;
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum number of members in the list layout. An insertion into the list layout moves at most this number of
-/// members.
+/// The maximum number of members in the list layout. An insertion moves at most this number of members.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
@@ -108,14 +107,14 @@ impl Map {
         *self = Self::new();
     }
 
-    /// Inserts a member whose key is not in the map.
+    /// Inserts a member, whose key must not be in the map yet.
     fn add(&mut self, key: Text, value: Json) -> &mut Json {
         if let MapLayout::List(list) = &mut self.0 {
             if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // Start with a capacity of one, because most objects have one member, and continue with four, because
-                // many have up to four. `Vec` itself would start with a capacity of four.
+                // Start with a capacity of one and then four, because most objects have one member, and many have up
+                // to four. `Vec` would start with a capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
@@ -130,10 +129,10 @@ impl Map {
     }
 }
 
-/// Returns the index of a key in the list layout, or `Err` with the index at which to insert a missing key.
+/// Returns the index of a key in the list layout, or as an error the index at which to insert it.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
-        // Compare the last member first, because most keys are inserted in ascending order.
+        // Compare with the last member first, because most keys are inserted in ascending order.
         Some((last, _)) if last.as_str() < key => Err(list.len()),
         _ => list.binary_search_by(|(known, _)| known.as_str().cmp(key)),
     }
@@ -171,8 +170,7 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Inserts the keys `0..many` in an order given by `order`, and returns an upper bound for the number of moved
-    /// members.
+    /// Inserts the keys `0..many` in the given order, and returns an upper bound for the number of moved members.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

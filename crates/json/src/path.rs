@@ -26,7 +26,7 @@ impl Json {
 }
 
 fn steps(path: &str) -> Option<impl Iterator<Item = &str>> {
-    // The first part must be empty, because a path begins with a slash.
+    // This part must be empty, because a pointer begins with a slash.
     let mut steps = path.split('/');
     steps.next().is_some_and(str::is_empty).then_some(steps)
 }

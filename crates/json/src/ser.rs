@@ -109,7 +109,7 @@ impl Serializer for JsonSerializer {
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
-        // Limit the capacity, because a `Serialize` implementation may pass a wrong length.
+        // Limit the capacity, because a `Serialize` implementation may announce a wrong length.
         Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 
@@ -150,7 +150,7 @@ impl Serializer for JsonSerializer {
     }
 }
 
-/// Returns the JSON of an enum variant with content: an object with the name of the variant as its only key.
+/// Returns the JSON of an enum variant with content: an object whose only key is the variant's name.
 fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     match variant {
         Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
@@ -174,7 +174,7 @@ impl ItemsSerializer {
     }
 }
 
-/// Implements the serde traits for sequences, which differ only in their method names.
+/// Implements the serde traits for sequences, whose only difference is the names of their methods.
 macro_rules! items {
     ($($kind:ident $add:ident),*) => {$(
         impl ser::$kind for ItemsSerializer {
@@ -238,7 +238,7 @@ impl ser::SerializeMap for MembersSerializer {
     }
 }
 
-/// Implements the serde traits for structs, which differ only in their method names.
+/// Implements the serde traits for structs, whose only difference is the names of their methods.
 macro_rules! members {
     ($($kind:ident),*) => {$(
         impl ser::$kind for MembersSerializer {

@@ -1,4 +1,4 @@
-//! Writes JSON with the number format of Go. As in Go's `encoding/json`, nonzero floats have an exponent if their
+//! Writes JSON with the number format of Go. As in Go's `encoding/json`, a nonzero float has an exponent if its
 //! magnitude is below 1e-6 or at least 1e21.
 
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error>
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that writes floats like Go and forwards all other values to another formatter.
+/// Writes floats like Go, and forwards all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {
@@ -69,8 +69,8 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
-/// Writes a float in Go's format. Rust and Go both write the shortest digits that identify a float, but Rust omits
-/// the plus sign of the exponent.
+/// Writes a float in Go's format. Rust and Go both write the shortest digits that identify the float, but Rust
+/// omits the plus sign of the exponent.
 fn write_float<W: ?Sized + Write>(
     to: &mut W,
     size: f64,

@@ -1,4 +1,4 @@
-//! Tests the memory use of a [`Json`] value. This file contains only one test, because the allocator counts the memory
+//! Tests the memory use of a [`Json`] value. This file contains a single test, because the allocator counts the memory
 //! of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -14,8 +14,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // Parse once before measuring, because the first parse allocates memory to determine how this build represents
-    // numbers.
+    // Parse once before measuring, because the first parse allocates memory to determine how numbers are represented.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {
         let region = Region::new(ALLOCATOR);

@@ -151,15 +151,15 @@ pub fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> 
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Returns the reason why a custom resource does not match its schema, or `None` if it matches. Does not check objects
-/// of other kinds.
+/// Returns the reason why a custom resource does not match its schema, or `None` if it matches. Returns `None` for
+/// objects of other kinds.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Removes and reports the fields of a custom resource that its schema does not declare. Also removes nulls from the
-/// object, but does not report them. Does not change objects of another group or kind.
+/// Removes the fields that a custom resource's schema does not declare, and returns a finding for each removed field.
+/// Also removes nulls, but returns no findings for them. Does not change objects of another group or kind.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -289,7 +289,7 @@ impl<'a> Patcher<'a> {
             return Err(invalid(why));
         }
         // kube-apiserver decodes the result of a strategic patch before it converts the result to another version. For
-        // other patch types, decoding includes this conversion.
+        // other patch types, kube-apiserver converts the result while it decodes it.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -335,8 +335,8 @@ impl<'a> Patcher<'a> {
         Ok(())
     }
 
-    /// Stores the warnings, unless the live object is not converted. If the conversion fails, the response has no
-    /// warnings.
+    /// Stores the warnings about a patch. Stores nothing if the conversion of the live object failed, because the
+    /// response then has no warnings.
     fn warn(&self, findings: &[StrictFinding]) {
         if self.manager.requester().webhooks().is_some_and(WebhookCalls::lacks_conversion) {
             return;
@@ -356,8 +356,7 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The error message for a patch that cannot be applied. As in kube-apiserver, the message does not say why the patch
-/// cannot be applied.
+/// The error message for a patch that cannot be applied. As in kube-apiserver, the message does not contain a reason.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

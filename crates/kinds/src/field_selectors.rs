@@ -28,8 +28,8 @@ pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) ->
     })
 }
 
-/// Returns the value of a field in an object of the kind's version. If the object needs no conversion, the store
-/// caches all field values on the write of the object or on the first use.
+/// Returns the value of a field in an object of the kind's version. If the object needs no conversion, the field values
+/// are cached in the stored object.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.convert_if_needed(stored) {

@@ -27,8 +27,8 @@ pub struct Kinds {
 /// same pointer for a group, the group is equal in both registries.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// The routing of requests for the group, which is set by the first kind in the group. Custom resources therefore
-    /// do not change the routing of a built-in group.
+    /// The routing of requests for the group. The first kind in the group sets the routing, so custom resources do not
+    /// change the routing of a built-in group.
     routing: Option<Routing>,
     versions: Tree<Arc<VersionKinds>>,
     /// The kinds by plural name. Built-in kinds precede custom resources.
@@ -278,8 +278,8 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Returns a key that sorts the preferred version first, or `None` if the name does not have the form of a Kubernetes
-/// version. The key consists of the stability, the major number and the minor number.
+/// Returns a sort key that consists of the stability, the major number and the minor number. The keys of preferred
+/// versions sort first. Returns `None` if `version` does not have the form of a Kubernetes version.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -7,9 +7,9 @@ use pintle_meta::Reason;
 
 use crate::Kind;
 
-/// The maximum nesting depth of a stored object. This depth includes the managed fields, which are nested deeper
-/// than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127 levels. A
-/// watch event that contains a table adds four levels around the object.
+/// The maximum nesting depth of a stored object. The depth of an object includes its managed fields, which are nested
+/// deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127
+/// levels. A table in a watch event adds four levels around the object.
 const MAX_STORED_DEPTH: usize = 120;
 
 /// Returns an error if the served object is nested too deeply for common JSON parsers.
@@ -25,8 +25,8 @@ pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Returns `true` if `value` has at most `levels` nesting levels. To protect the stack, the function recurses at
-/// most `levels` times.
+/// Returns `true` if `value` has at most `levels` nesting levels. Recurses at most `levels` times, to protect the
+/// stack.
 fn fits(value: &Json, levels: usize) -> bool {
     match value {
         Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),

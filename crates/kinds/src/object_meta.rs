@@ -123,7 +123,7 @@ pub fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
         .collect()
 }
 
-/// Validates `generateName` by the rule of the kind.
+/// Validates `generateName` with the kind's rule for names.
 fn prefix_of(kind: &Kind, metadata: &Map) -> FieldErrors {
     if kind.flags.accepts_any_name_prefix { FieldErrors::default() } else { prefix(kind.flags.name_rule, metadata) }
 }
@@ -237,7 +237,6 @@ fn finalizer_names(metadata: &Map) -> impl Iterator<Item = &str> {
     metadata["finalizers"].as_array().into_iter().flatten().filter_map(Json::as_str)
 }
 
-/// Reports finalizers that are not qualified names.
 fn qualified(metadata: &Map) -> FieldErrors {
     let errors = finalizer_names(metadata).flat_map(|name| {
         let why = qualified_name_faults(name);
@@ -246,7 +245,6 @@ fn qualified(metadata: &Map) -> FieldErrors {
     errors.collect()
 }
 
-/// Reports finalizers that have no domain and are not standard finalizers.
 fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     if plain != PlainFinalizers::Rejected {
         return FieldErrors::default();

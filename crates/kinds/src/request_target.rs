@@ -98,7 +98,7 @@ impl RequestTarget {
         Failure::conflict(&self.kind.resource(), &self.name, &why)
     }
 
-    /// Returns the resource part of the etcd key.
+    /// Returns the segment of an etcd key that identifies the resource.
     fn etcd_resource(&self) -> String {
         let (group, plural) = (self.kind.group.as_str(), self.kind.plural.as_str());
         match (group, plural) {

@@ -133,7 +133,7 @@ impl Scale {
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // For a custom resource, the schema validates the number of replicas later, with the whole object.
+            // Skip custom resources, because their schema later validates the number of replicas with the whole object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))

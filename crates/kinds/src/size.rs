@@ -11,7 +11,7 @@ use crate::Kind;
 /// The maximum size in bytes of a request to etcd and of a message from an etcd client.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
-/// The approximate size in bytes of a write request to etcd, excluding the object and the key. A write request
+/// The approximate size in bytes of a write request to etcd, excluding the object and the key. An etcd write request
 /// contains the key three times.
 const FRAME: usize = 96;
 
@@ -39,7 +39,6 @@ pub fn stored(kind: &Kind, object: &Json) -> usize {
     }
 }
 
-/// Returns the length of the JSON encoding of a value in bytes.
 fn json_length(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
@@ -92,7 +91,6 @@ fn content_length(value: &Json, ty: &Type) -> usize {
     }
 }
 
-/// Returns the type of list items or map values.
 fn item_type(ty: &Type) -> &Type {
     match ty {
         Type::List(list) => &list.item,

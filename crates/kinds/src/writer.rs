@@ -28,7 +28,6 @@ pub struct Writer<'a> {
     now: String,
     versions: Versions,
     requester: Requester,
-    /// Whether the requester may create an object that does not exist.
     may_create: Outcome<()>,
 }
 
@@ -130,7 +129,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A custom resource in all served versions. The list is empty for a built-in kind.
+/// The kind of a custom resource in all served versions. The list is empty for a built-in kind.
 #[derive(Clone, Debug, Default)]
 struct Versions(Vec<Arc<Kind>>);
 

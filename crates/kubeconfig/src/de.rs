@@ -19,7 +19,7 @@ use crate::types::Data;
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Reads a list of strings, and converts a `null` item to an empty string, like kubectl.
+/// Reads a list of strings, and converts each `null` item to an empty string, like kubectl.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
     Ok(texts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
@@ -46,7 +46,7 @@ pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// Defines a module that (de)serializes a map whose keys are names as a list of `{name: …, $member: …}` entries.
+/// Defines a module that (de)serializes a map by name as a list of `{name: …, $member: …}` entries.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -98,7 +98,7 @@ named_list!(contexts, "context", crate::types::Context);
 named_list!(users, "user", crate::types::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string that is erased from memory on drop and does not occur in error messages.
+/// A secret string that is erased from memory when dropped and never appears in error messages.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {

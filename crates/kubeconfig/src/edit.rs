@@ -135,7 +135,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity, because growing the vector would leave copies of the secrets in memory.
+    // Reserve the full capacity, because a vector that grows would leave copies of the secrets in memory.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

@@ -59,7 +59,6 @@ impl Environment {
         }
     }
 
-    /// Returns the directory of the service account's token, CA certificate and namespace files.
     pub(crate) fn service_account(&self) -> PathBuf {
         self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
     }

@@ -1,4 +1,4 @@
-//! This crate's error types.
+//! The error types of this crate.
 
 use std::fmt;
 use std::io;

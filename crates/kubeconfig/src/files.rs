@@ -97,7 +97,7 @@ impl Files {
         (config, errors)
     }
 
-    /// Reads one file without merging, or returns `None` if the file is optional and does not exist.
+    /// Reads one file without merging it, or returns `None` if the file is optional and does not exist.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
         match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
@@ -107,20 +107,20 @@ impl Files {
     }
 }
 
-/// Reads a file as text, up to [`yaml::MAX_SIZE`] + 1 bytes. With this limit, the parser can reject files that are too
+/// Reads a file as text, up to [`yaml::MAX_SIZE`] + 1 bytes. The size limit lets the parser reject files that are too
 /// large or endless. Dropping the returned text erases it from memory, because it may contain keys.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Reserve the full capacity, because growing the vector would leave copies of the secrets in memory.
+    // Reserve the full capacity, because a vector that grows would leave copies of the secrets in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
 }
 
 /// Opens a regular file, and rejects pipes and devices, because they cannot be read twice. Opening a pipe can also
-/// block, and a device can be endless.
+/// block, and reading a device can be endless.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() {
         File::open(path)
@@ -132,7 +132,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 /// Returns the directory of `file`, against which relative paths in the kubeconfig are resolved.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
-    // Make the path absolute, so that it remains valid if the working directory changes.
+    // Make the path absolute, so that it stays valid if the working directory changes.
     std::path::absolute(directory).unwrap_or_else(|_| directory.into())
 }
 

@@ -12,7 +12,7 @@ use crate::files::{Files, open_regular, read_bounded};
 use crate::resolve::Overrides;
 use crate::types::{AuthInfo, ClusterInfo, Context, Kubeconfig};
 
-/// The name that error messages show for a pod's cluster, user and context.
+/// The name of a pod's cluster, user and context in error messages.
 const NAME: &str = "in-cluster";
 
 /// Returns the client configuration of a program from the first available source in this list:
@@ -57,7 +57,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // If the overrides contain a server, the client does not need a service account.
+        // The client needs no service account if the overrides contain a server.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
@@ -88,7 +88,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the service account as a kubeconfig, so that overrides work in the same way for both.
+/// Returns the service account as a kubeconfig, so that overrides work in the same way.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -98,7 +98,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // Only check that the token file can be opened, because the client reads the token later.
+    // Only check that the token file can be opened, because the client reads the token when it needs it.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {

@@ -18,7 +18,7 @@ const ID_TOKEN: &str = "id-token";
 const REFRESH_TOKEN: &str = "refresh-token";
 
 /// Returns the OIDC login settings of a user, or an error message if the settings are invalid. `origin` is the file
-/// that contains the user. As in client-go, `extra-scopes` is ignored, because a token refresh requests the scopes of
+/// that contains the user. `extra-scopes` is ignored as in client-go, because a token refresh requests the scopes of
 /// the original login.
 pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>) -> Result<OidcConfig, String> {
     if provider.name != "oidc" {
@@ -39,7 +39,7 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     };
     let (issuer_url, client_id) = (needed(ISSUER)?, needed(CLIENT)?);
     let login = [ISSUER, CLIENT].map(|name| provider.config[name].clone());
-    // Make the path absolute, so that it remains valid if the working directory changes.
+    // Make the path absolute, so that it stays valid if the working directory changes.
     let file = origin.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
     let entry = file.map(|file| Entry { file, user: user.into(), login });
     Ok(OidcConfig {
@@ -53,11 +53,10 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// The kubeconfig entry of the user whose new tokens are written.
+/// The kubeconfig entry of the user that gets new tokens.
 struct Entry {
     file: PathBuf,
     user: String,
-    /// The issuer URL and the client ID of the login.
     login: [Secret; 2],
 }
 

@@ -1,11 +1,11 @@
-//! Converts the paths in a kubeconfig between absolute paths and paths relative to the directory of the kubeconfig
-//! file. The conversions do not access the file system.
+//! Converts the paths in a kubeconfig between absolute paths and paths relative to the kubeconfig file. The
+//! conversions do not access the file system.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::types::{AuthInfo, ClusterInfo, Kubeconfig};
 
-/// Makes all paths in a kubeconfig absolute, resolving relative paths against `directory`.
+/// Makes all paths in a kubeconfig absolute, where relative paths are relative to `directory`.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     each_path(config, |path| {
         if path.is_relative() && !path.as_os_str().is_empty() {
@@ -14,18 +14,16 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Makes the cluster's paths relative if they are inside `directory`.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Makes the user's paths relative if they are inside `directory`.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
 /// Makes `path` relative if it is inside `directory`. A path outside of `directory` stays absolute, because a relative
-/// path with `..` would become invalid when the kubeconfig is moved.
+/// path with `..` would become wrong if the kubeconfig is moved.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()
@@ -51,7 +49,7 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
-    // Leave a command without a path separator unchanged, because the client looks it up in `PATH`.
+    // Leave a command without a path separator unchanged, because the client searches `PATH` for it.
     if let Some(exec) = &mut user.exec
         && exec.command.contains(std::path::is_separator)
     {
@@ -59,13 +57,13 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
         change(&mut path);
         // Leave the command unchanged if the joined path is not valid UTF-8.
         if let Ok(text) = path.into_os_string().into_string() {
-            // Without the prefix `./`, the client would look up the file name in `PATH`.
+            // Without the prefix `./`, the client would search `PATH` for the file name.
             exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };
         }
     }
 }
 
-/// Removes `.` components, and `..` components that follow a normal component.
+/// Removes `.` components, and each `..` component together with the normal component before it.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

@@ -121,7 +121,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Validation reports a missing cluster or user as a problem of the context.
+            // For a missing cluster or user, validation reports a problem of the context.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -182,7 +182,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // The overrides name a cluster or a server, so the client needs no context.
+            // The client needs no context, because the overrides name a cluster or a server.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }
@@ -283,7 +283,7 @@ impl Overrides {
     }
 }
 
-/// Adds the credentials of a user to `config`, and returns `true` if the user has any.
+/// Adds a user's credentials to `config`, and returns `true` if the user has any.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -292,7 +292,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
         server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
         insecure_skip_verify: cluster.insecure_skip_tls_verify,
     };
-    // Omit a private key without a certificate, because TLS needs both.
+    // Omit a private key without a certificate, because TLS requires both.
     if config.tls.certificate.is_none() {
         config.tls.key = None;
     }

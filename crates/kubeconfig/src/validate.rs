@@ -97,7 +97,7 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // Find line numbers only if there are problems, because it requires reading the file again.
+        // Find line numbers only if there are problems, because this requires reading the files again.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
@@ -132,7 +132,7 @@ impl Report {
             }
             _ => {}
         }
-        // A context without a user is valid, and the client sends no credentials.
+        // A context without a user is valid, but the client then sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(member_path("user"), format!("user {user:?} does not exist; add it or choose another one"));
@@ -238,7 +238,7 @@ impl Report {
         }
         match exec.interactive_mode.as_str() {
             "Always" | "IfAvailable" | "Never" => {}
-            // The interactive mode is required, except in `v1beta1`.
+            // The interactive mode may be missing only in `v1beta1`.
             "" if exec.api_version == VERSIONS[1] => {}
             mode => {
                 let message = format!("{mode:?} is not a mode; set Never, IfAvailable or Always");

@@ -48,7 +48,7 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // The file of [`Files::explicit`] may be missing, because `modify` creates it.
+            // The file of [`Files::explicit`] may be missing, and `modify` then creates it.
             let content = match path.exists() {
                 // Check the file type first, because opening a named pipe would block.
                 true => open_regular(path)
@@ -68,7 +68,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create an empty file, although a change may make an existing file empty.
+            // Do not create an empty file, but allow a change to make an existing file empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -96,11 +96,11 @@ impl Kubeconfig {
     }
 }
 
-/// Returns each file once, under the first of its names in the list. If a file were listed under two names, locking it
-/// twice would fail, and the second write would overwrite the first.
+/// Returns each file once, under its first name in the list. If a file were listed under two names, locking it twice
+/// would fail, and the second write would overwrite the first.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
-    // Canonicalize the directory of a missing file, because the path of a missing file cannot be canonicalized.
+    // For a missing file, canonicalize its directory, because only existing paths can be canonicalized.
     let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
         (Ok(file), ..) => file,
         (_, Ok(folder), Some(name)) => folder.join(name),
@@ -121,8 +121,8 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies the differences between `before` and `after` to `file`, which is the content of `path`. Skips changes that
-/// belong in other files.
+/// Applies the differences between `before` and `after` to `file`, the content of `path`. Skips changes that belong to
+/// other files.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -166,8 +166,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Clear the current context in all files, because a current context that remains in a later file would take
-        // effect.
+        // Clear the current context in all files, because a current context in a later file would otherwise take effect.
         file.current_context.clear();
     }
 }
@@ -179,7 +178,7 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // Remove deleted entries from all files, because a remaining entry with the same name in a later file would take
+    // Remove deleted entries from all files, because an entry with the same name in a later file would otherwise take
     // effect.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
@@ -207,8 +206,8 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// 2. Overwrite the file in a single write with the new content, followed by line breaks.
 /// 3. Remove the trailing line breaks.
 ///
-/// A crash can damage the file only during the single write of the second step. If the disk is full, the first step
-/// fails, and `overwrite` removes the appended line breaks.
+/// A crash can damage the file only during the single write. If the disk is full, the first step fails, and `overwrite`
+/// removes the appended line breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -225,7 +224,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Return the error of the write, even if `set_len` fails too.
+        // Return the error of the write, even if `set_len` also fails.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -257,8 +256,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // If the lock file cannot be removed, the next attempt to lock the kubeconfig returns an error that names the
-        // lock file.
+        // Ignore the error: the next attempt to lock the kubeconfig reports the remaining lock file.
         let _ = fs::remove_file(&self.0);
     }
 }

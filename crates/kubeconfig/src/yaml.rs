@@ -1,5 +1,5 @@
-//! Reads YAML like kubectl, and writes YAML that kubectl can read. All other modules use this module to read and write
-//! YAML.
+//! Reads YAML like kubectl, and writes YAML that kubectl can read. All other modules of the crate read and write YAML
+//! through this module.
 
 mod de;
 mod emit;
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::types::Kubeconfig;
 
 /// Parses the first document in `text` as a kubeconfig. An empty document results in an empty configuration. Errors
-/// and warnings contain `path` as the file name.
+/// and warnings use `path` as the file name.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
     let document = Document::read(text).map_err(fault)?;
@@ -43,7 +43,7 @@ pub(crate) fn print(config: &Kubeconfig) -> Result<Zeroizing<String>, Error> {
     Ok(emit::document(value))
 }
 
-/// Decodes a file's content from UTF-8, or from UTF-16 with a byte order mark.
+/// Decodes a file in UTF-8, or in UTF-16 with a byte order mark.
 pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
     let fault = |why| io::Error::new(io::ErrorKind::InvalidData, why);
     let unit: fn([u8; 2]) -> u16 = match bytes.as_slice() {
@@ -55,8 +55,8 @@ pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>>
         }
     };
     let (units, rest) = bytes.as_chunks::<2>();
-    // Reserve enough capacity up front, because a string that grows leaves copies of secrets in memory. Two bytes of
-    // UTF-16 become at most three bytes of UTF-8.
+    // Reserve enough capacity up front, because a string that grows would leave copies of secrets in memory. Two bytes
+    // of UTF-16 become at most three bytes of UTF-8.
     let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 2 * 3));
     for character in char::decode_utf16(units.iter().map(|pair| unit(*pair))) {
         text.push(character.map_err(|_| fault("it begins with a UTF-16 byte order mark, but is not UTF-16"))?);

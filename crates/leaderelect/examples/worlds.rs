@@ -6,8 +6,8 @@
 //! cargo run --release --example worlds -- --worlds 10000
 //! ```
 //!
-//! `--client-go` simulates client-go's elector instead of this crate's elector. The last line of the output is the
-//! result as JSON.
+//! With `--client-go`, simulates client-go's elector instead of this crate's elector. The last line of the output is
+//! the result as JSON.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a command-line program")]
 
 use std::panic::{catch_unwind, resume_unwind, set_hook, take_hook};
@@ -18,7 +18,7 @@ use it::world::weather::{NIGHT, survive};
 use it::world::{Chaos, Share, Tally};
 use serde_json::json;
 
-/// The simulated clusters. The crate's tests use the same simulation modules.
+/// The modules of the simulated clusters, which the crate's tests also use.
 #[allow(dead_code, reason = "only the tests use all of it")]
 #[path = "../tests/it"]
 mod it {
@@ -61,8 +61,8 @@ struct Seen {
     /// The number of partitions and suspends in worlds without overlapping leaders.
     cuts: usize,
     terms: usize,
-    /// The number of requests that were in flight when the leader's machine was suspended, and still in flight while
-    /// another contender led.
+    /// The number of requests that were in flight both when the leader's machine was suspended and while another
+    /// contender led.
     outlived: usize,
 }
 
@@ -88,7 +88,7 @@ fn main() -> Result<(), String> {
     println!("the permitted work of two leaders overlapped in {overlaps}");
     let mut figures =
         json!({"overlaps of permitted work": overlaps, "partitions and suspends": cuts, "worlds": args.worlds});
-    // In the model of client-go's elector, the leader's work sends no requests.
+    // The simulated client-go elector runs work that sends no requests.
     if !args.client_go {
         println!("{outlived} effects slept during a suspend and resumed while another contender led");
         figures["effects that slept and met another leader"] = outlived.into();

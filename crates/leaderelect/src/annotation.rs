@@ -46,7 +46,7 @@ pub struct AnnotationLock<A> {
 }
 
 impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> AnnotationLock<A> {
-    /// Creates a lock in the ConfigMap `name` in `namespace`. `api` must access ConfigMaps.
+    /// Creates a lock in an annotation of the ConfigMap `name` in `namespace`. `api` must be a client for ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
         Self { watch: true, observers: Observers::default(), api, resource, key: ObjectKey::new(namespace, name) }
@@ -144,8 +144,8 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The election record as JSON, with the fields in client-go's order. Missing fields get default values, and unknown
-/// fields are ignored.
+/// The election record as JSON, with the fields in client-go's order. When reading, it uses default values for
+/// missing fields and ignores unknown fields.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {

@@ -202,7 +202,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         watched = false;
                         look_at = look_at.min(self.clocks.now().monotonic + POLL);
                     }
-                    // Do not shorten the pause while requests fail, because the server may have requested this pause.
+                    // While requests fail, keep the pause, because the server may have requested it.
                     WatchMessage::Event(()) if !failing => look_at = Duration::ZERO,
                     WatchMessage::Event(()) => {}
                 },
@@ -212,8 +212,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Reads the object. Writes the LeaseCandidate if it is missing, if it was pinged, or if `due` is `true`. Returns
-    /// `true` if the LeaseCandidate was written.
+    /// Reads the LeaseCandidate object. Writes the object if it is missing, if it was pinged, or if `due` is `true`.
+    /// Returns `true` if the LeaseCandidate was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
@@ -230,7 +230,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Returns the LeaseCandidate to write, with a renew time that acknowledges the last ping.
+    /// Returns the LeaseCandidate to write, whose renew time acknowledges the last ping.
     fn renewed(&self, found: Option<LeaseCandidate>) -> LeaseCandidate {
         let kind = self.api.api_resource();
         let found = found.unwrap_or_else(|| LeaseCandidate {
@@ -249,7 +249,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         }
     }
 
-    /// Awaits a request, but cancels it after a timeout. After the timeout, a retry may succeed over another connection.
+    /// Awaits a request, but cancels it after a timeout. A retry after the timeout may succeed over another connection.
     async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {

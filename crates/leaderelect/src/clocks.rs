@@ -86,7 +86,7 @@ impl Deadline {
         Self { monotonic: Duration::MAX, ..*self } == Self::NEVER
     }
 
-    /// Returns the earlier of both deadlines, separately for each clock.
+    /// Returns the earlier of the two deadlines, separately for each clock.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             boot: self.boot.min(other.boot),
@@ -96,12 +96,12 @@ impl Deadline {
     }
 }
 
-/// The maximum time between two readings of the clocks. After a suspend or a change of the time of day, a deadline can
-/// pass before the timer fires.
+/// The maximum time between two readings of the clocks while waiting for a deadline. After a suspend or a change of the
+/// time of day, the deadline can pass before the timer fires.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// The maximum time between two readings of the clocks for a deadline that is on the monotonic clock only. This time
-/// can be longer, because timers follow the monotonic clock.
+/// Like [`LONGEST_NAP`], but for a deadline that is on the monotonic clock only. The time can be longer, because timers
+/// follow the monotonic clock.
 const LONGEST_MONOTONIC_NAP: Duration = Duration::from_secs(10);
 
 /// The clocks of an elector.
@@ -189,10 +189,10 @@ mod tests {
             (at(501, 101, 1_001), 9),
             (at(509, 109, 1_009), 1),
             (at(501, 110, 1_001), 0),
-            // The machine was suspended for eight seconds, and meanwhile the time of day was set back.
+            // The machine was suspended for eight seconds, and the time of day was set back during the suspend.
             (at(509, 101, 5), 1),
             (at(510, 101, 5), 0),
-            // The virtual machine was paused.
+            // The virtual machine was paused, which only its wall clock shows.
             (at(501, 101, 1_008), 2),
             (at(501, 101, 1_010), 0),
             (at(509, 109, 5), 1),

@@ -213,7 +213,7 @@ impl LeaderElectionConfig {
             factor: 1.0,
             cap: retry,
             jitter: JITTER_FACTOR,
-            // With longer pauses, a candidate would detect a dead leader too late.
+            // After a longer pause, a candidate would detect a dead leader too late.
             longest_retry_after: self.lease_duration,
             ..BackoffConfig::default()
         }
@@ -386,7 +386,7 @@ mod tests {
         let (lease_duration, renew_deadline) = (seconds(3), seconds(1));
         let brief = LeaderElectionConfig { lease_duration, renew_deadline, ..tight };
         assert!(brief.warnings()[1].starts_with("renew deadline 1s"), "{:?}", brief.warnings());
-        // The next renewal that extends the term may be sent exactly at the deadline.
+        // The next renewal that extends the term may be sent at the deadline itself.
         let renew_deadline = Duration::from_millis(1_500);
         let brief = LeaderElectionConfig { renew_deadline, ..brief };
         assert!(brief.warnings()[1].starts_with("renew deadline 1.5s"), "{:?}", brief.warnings());

@@ -53,11 +53,11 @@ pub struct LeaderElector<L: Lock> {
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The [`Shell`] that drives the election, if this elector shares it with other electors. If `None`, each run
-    /// starts a new `Shell`.
+    /// The [`Shell`] that drives the election, if several electors share it. If `None`, each run of this elector starts a new
+    /// `Shell`.
     shell: Option<Arc<Shell<L>>>,
-    /// Receives the preferred holder each time it changes. The field is `None` unless the caller of
-    /// [`prefer`](Self::prefer) chooses the preferred holder.
+    /// Receives the preferred holder each time it changes. `None` unless the caller of [`prefer`](Self::prefer) chooses the
+    /// preferred holder.
     preference: Option<watch::Receiver<Preference>>,
     /// The last term, if `run` was dropped or panicked before the leader's work and permits ended.
     unfinished: Option<TermHandle>,
@@ -200,7 +200,7 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        // A separate task renews the term, so renewals continue even if the leader's work blocks its thread.
+        // A separate task renews the term, so that renewals continue even if the leader's work blocks its thread.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
         let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
@@ -225,7 +225,7 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            // If the term ends before this future is first polled, the work does not start.
+            // The work does not start if the term ends before this future is first polled.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
             let ended = meanwhile(caught_payload(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
@@ -234,7 +234,7 @@ impl<L: Lock> LeaderElector<L> {
             if once || matches!(end.reason, EndReason::Completed | EndReason::Panicked) {
                 stop.cancel();
             }
-            // Wait for concurrent work in `Leadership::run`, because the term lasts until all work has ended.
+            // Also wait for concurrent work in `Leadership::run`, because the term lasts until all work has ended.
             let close = async {
                 term.handle.close(end.reason.clone()).await;
                 settle().await;
@@ -257,9 +257,8 @@ impl<L: Lock> LeaderElector<L> {
         match ended.await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => resume_unwind(panic),
-            // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime of
-            // the task has shut down. Panic here, because a caller that contends again would otherwise loop without a
-            // pause.
+            // The `Contest` was dropped without a result, because the task of the `Shell` panicked or the runtime of the task
+            // has shut down. Panic in this case, because a caller that contends again would otherwise loop without a pause.
             Err(_) => {
                 let panic = place.panic_message().await;
                 resume_unwind(Box::new(
@@ -347,7 +346,7 @@ fn end_of_term<T>(
         Some(Ok(Ok(output))) => (requested.unwrap_or(EndReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (EndReason::Panicked, Some(Err(panic))),
     };
-    // The leader's work may return before the elector notices that the term has ended.
+    // The leader's work may return before the elector notices the end of the term.
     let reason = match leadership.check() {
         Err(lost) if !matches!(reason, EndReason::Panicked | EndReason::Dropped) => lost.reason,
         _ => reason,
@@ -355,9 +354,9 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// Shows a term in the status of the elector until this value is dropped. The status shows the term while the callbacks
-/// run, because the elector still holds the lock. If the beginning of the term was reported, dropping the term reports
-/// its end.
+/// Shows a term in the status of the elector until the `OpenTerm` is dropped. The status shows the term while the callbacks
+/// run, because the elector still holds the lock. Dropping the `OpenTerm` reports the end of the term if its beginning was
+/// reported.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -371,7 +370,7 @@ struct OpenTerm<'a, T> {
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
         self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
-        // If this call panics, the term does not begin, and its end is not reported.
+        // If this call panics, the term does not begin, and therefore its end is not reported.
         self.record(LeaderEventKind::BecameLeader);
         self.open = true;
     }
@@ -424,8 +423,7 @@ mod tests {
         }
     }
 
-    /// The callback has already panicked, and dropping the work also panics. A second panic during unwinding would
-    /// abort the process.
+    /// The callback panics, and then dropping the work panics, too. A second panic during unwinding would abort the process.
     #[tokio::test]
     async fn work_panic_after_callback_panic_does_not_abort() {
         let (sender, mut notices) = mpsc::unbounded_channel();

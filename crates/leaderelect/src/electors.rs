@@ -175,7 +175,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     /// Creates an elector for the lease `name`. Call [`run`](LeaderElector::run) to contend for the lease.
     pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
         let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
-        // This lock has no watch of its own, because the group's watch covers all leases.
+        // The lock does not need a watch, because the group's watch covers all leases.
         let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
         LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
     }
@@ -210,7 +210,7 @@ async fn watch_all<A: ListWatch<Object = Lease>>(
         }
         tap(&event);
         let seen = match event {
-            // A deletion event must not end a term, because the lease may have lost only its labels.
+            // Do not end the term after a deletion event, because the lease may have lost only its labels.
             WatchEvent::Deleted(_) => Some(LockEvent::MaybeChanged),
             event => lock_event(event, locked),
         };

@@ -15,7 +15,7 @@ use crate::clocks::{Clocks, Deadline};
 use crate::term::{EndReason, Term};
 use crate::token::Token;
 
-/// The right to act as the leader until a deadline. Clones share the same right.
+/// The right to act as the leader until a deadline. All clones belong to the same leadership term.
 ///
 /// Run work *inside* a leadership: [`Leadership::run`] drops the work when the term ends, which is no later than the
 /// deadline. Work in other threads or processes needs a [`Permit`] for each action. The elector does not release the
@@ -55,17 +55,17 @@ struct Shared {
     token: Option<Token>,
     clocks: Arc<dyn Clocks>,
     permits: TaskTracker,
-    /// `true` once a check has found that the deadline has passed. The term stays expired even if a clock is set back
+    /// Whether a check has found that the deadline has passed. The term stays expired even if a clock is set back
     /// later.
     expired: AtomicBool,
-    /// `true` if the elector must release the lock when the leader's work has ended, whatever the reason.
+    /// Whether the elector must release the lock when the leader's work has ended for any reason.
     gives_up: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    /// The reason why the elector asked the leader's work to finish, or `None` if the elector has not asked yet.
+    /// The reason why the elector asked the leader's work to finish, or `None` if it has not asked.
     draining: Option<EndReason>,
     /// The reason why the leader's work ended, or `None` while the work runs. After the work has ended, permits can no
     /// longer be issued or extended.
@@ -114,7 +114,7 @@ impl Leadership {
     /// Dropping the future drops `work`.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
         let _permit = self.permit()?;
-        // `work` is declared after the permit, so it is dropped before the permit.
+        // Declare `work` after the permit, so that `work` is dropped first.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -199,8 +199,8 @@ impl Leadership {
         self.state.borrow().deadline
     }
 
-    /// Clones the state of the term from the channel. The clocks are user code, so they must not be read under the
-    /// channel's lock.
+    /// Clones the state of the term from the channel. The clocks are user code, so the caller must not read them while
+    /// it borrows the channel's state.
     fn state(&self) -> TermState {
         self.state.borrow().clone()
     }
@@ -275,7 +275,7 @@ impl Permit {
 
 pintle_meta::debug_struct!(Permit { leadership, .. });
 
-/// The elector's handle to a [`Leadership`], which ends the term when its last clone is dropped.
+/// The elector's handle to a [`Leadership`], which ends the term when the last clone of the handle is dropped.
 #[derive(Clone)]
 pub(crate) struct TermHandle {
     shared: Arc<Shared>,
@@ -310,8 +310,8 @@ impl TermHandle {
         Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
     }
 
-    /// Extends the deadline, unless the term has expired or ended. A concurrent check may already have reported the
-    /// expiry.
+    /// Extends the deadline, unless the term has expired or ended. The expiry of the term may already have been
+    /// reported by a concurrent check.
     pub(crate) fn extend(&self, deadline: Deadline) {
         let now = self.shared.clocks.now();
         self.state.send_modify(|state| {
@@ -332,8 +332,7 @@ impl TermHandle {
         self.shared.gives_up.load(Ordering::Acquire)
     }
 
-    /// Returns the reason why the elector asked the leader's work to finish. Returns `None` if the elector has not
-    /// asked the work to finish.
+    /// Returns the reason why the elector asked the leader's work to finish, or `None` if it has not asked.
     pub(crate) fn drains_for(&self) -> Option<EndReason> {
         self.state.borrow().draining.clone()
     }
@@ -344,12 +343,12 @@ impl TermHandle {
         });
     }
 
-    /// Ends the term after the leader's work has ended, and stops issuing permits. Waits until every permit has been
+    /// Ends the term after the leader's work has ended, and issues no more permits. Waits until every permit has been
     /// dropped or has expired.
     ///
-    /// Permits expire on the monotonic clock, because request timeouts also use the monotonic clock. Existing permits
-    /// stay valid until their deadline even if another clock has ended the term earlier, for example because the time
-    /// of day was set forward.
+    /// Permits expire on the monotonic clock, because request timeouts also use the monotonic clock. Other clocks may
+    /// end the term earlier, for example if the time of day is set forward, but existing permits stay valid until their
+    /// deadline.
     pub(crate) async fn close(&self, reason: EndReason) {
         self.state.send_modify(|state| {
             state.draining.get_or_insert_with(|| reason.clone());

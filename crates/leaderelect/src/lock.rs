@@ -1,4 +1,4 @@
-//! The `Lock` trait, and locks in Leases.
+//! The `Lock` trait, and the lock in a Lease.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -290,8 +290,8 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Returns an error if the server's response lacks a uid or a resourceVersion. The next write needs both fields to
-/// detect conflicts.
+/// Returns an error if the server's response lacks a uid or a resourceVersion. The next write to the lock needs both fields
+/// to detect conflicts.
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let message = format!("{kind} {} was returned without uid or resourceVersion", object.key());

@@ -1,7 +1,7 @@
-//! A state machine that makes all of an elector's decisions, without I/O, clocks or tasks.
+//! A state machine that makes all decisions of an elector, without I/O, clocks or tasks.
 //!
-//! The caller passes signals and the current time to a [`Machine`], and executes the instructions that it returns. All
-//! decisions that affect safety are made by the `Machine`, so a test can simulate many electors from one seed.
+//! The caller passes signals and the current time to a [`Machine`], and executes the instructions that it returns. The
+//! `Machine` makes all decisions that affect safety, so a test can simulate many electors from one seed.
 //!
 //! Invariants:
 //!
@@ -42,19 +42,19 @@ pub struct Machine {
     retries: Backoff,
     jitter: Jitter,
     first_renewal: Duration,
-    /// The granularity of renewal times. Renewals are sent at multiples of `grain` on the monotonic clock. A grain of
-    /// zero allows any renewal time.
+    /// The granularity of renewal times on the monotonic clock, or zero to allow any time. Renewals are sent at multiples
+    /// of `grain`.
     grain: Duration,
-    /// The batch of this `Machine`'s renewals, from 0 to 3.
+    /// The batch in which this `Machine` sends its renewals, from 0 to 3.
     batch: u128,
     phase: Phase,
     stopping: bool,
     watch_is_up: bool,
-    /// `true` while the watch is open, unless a read has returned a change that the watch did not report.
+    /// Whether the watch is open and has not missed a change that a read has returned.
     watching: bool,
-    /// The latest state reported by the watch while this elector held the lock.
+    /// The latest state that the watch reported while this elector held the lock.
     last_hint: Option<LockState>,
-    /// The free lock that the watch has reported. The next write, at the time `next_try`, replaces this lock.
+    /// The free lock that the watch has reported. The next write replaces this lock at the time `next_try`.
     vacancy: Option<LockState>,
     sent: Option<Sent>,
     /// The time of the next tick, unless a signal arrives first.
@@ -66,17 +66,16 @@ pub struct Machine {
     absent_since: Option<Duration>,
     preference: Preference,
     reported: Option<String>,
-    /// Failed writes that the server may nevertheless have stored. For example, if the client sends a write twice, the
-    /// server may store the first attempt and reject the second one as a conflict. The server has stored at most one of
-    /// these writes, because each version can be replaced only once. These writes are forgotten when a term begins or
-    /// ends.
+    /// Failed writes that the server may have stored anyway. For example, the client may send a write twice, and the
+    /// server may store the first attempt and reject the second one. The server has stored at most one of these writes,
+    /// because each version can be replaced only once. These writes are forgotten when a term begins or ends.
     in_doubt: Vec<Doubt>,
-    /// The uid and the record of the lock in the last term that has ended. No contender leads while the lock still
+    /// The uid and the record of the lock in the last term of this elector. No contender leads while the lock still
     /// contains this record.
     last_term: Option<(String, LeaderElectionRecord)>,
-    /// The time in the last record that was sent.
+    /// The time in the last record that this elector sent.
     last_written: Option<Stamp>,
-    /// The earliest time of the next write, because the times in records must not be ahead of the clock.
+    /// The earliest time of the next write, which prevents records with times ahead of the clock.
     write_not_before: Duration,
     slow_paths: u64,
 }
@@ -94,23 +93,23 @@ enum Phase {
 struct Leading {
     term: Term,
     base: LockState,
-    /// The time at which the last effective write was sent. A stored write is effective if candidates observe it as a
-    /// change. The term's deadline is computed from this time.
+    /// The time at which the last write that candidates observe as a change was sent. The term's deadline is computed
+    /// from this time.
     counted: Now,
     deadline: Deadline,
     last_sent: Duration,
     conflicts: u32,
-    /// `true` if another program has written the lock object during this term. It may write the object again.
+    /// Whether another program has written the lock object during this term and may write it again.
     had_conflict: bool,
-    /// `true` if the `Machine` must read the lock before its next write.
+    /// Whether the `Machine` must read the lock before its next write.
     read_back: bool,
-    /// `true` if the control plane prefers another holder. If so, the elector does not renew the term, which ends at
-    /// its deadline or when the leader's work has ended.
+    /// Whether the control plane prefers another holder. A yielding elector stops renewing, and the term ends at its
+    /// deadline or when the leader's work has ended.
     yielding: bool,
-    /// `true` if the lock must be released after the leader's work, even if `release_on_cancel` is `false`.
+    /// Whether the lock must be released after the leader's work, even if `release_on_cancel` is `false`.
     gives_up: bool,
-    /// The lock of another contender, as reported by the watch. This field is `None` after a read has returned the
-    /// current state of the lock.
+    /// The lock of another contender, as reported by the watch. `None` after a read has returned the current state of the
+    /// lock.
     foreign: Option<Box<Observation>>,
 }
 
@@ -120,7 +119,7 @@ struct Releasing {
     term: Option<Term>,
     until: Duration,
     conflicts: u32,
-    /// The next write, or `None` until a read has returned this elector's record.
+    /// The write that releases the lock, or `None` until a read has returned this elector's record.
     write: Option<LockRequest>,
 }
 
@@ -129,8 +128,7 @@ struct Sent {
     request: LockRequest,
     purpose: Purpose,
     at: Now,
-    /// `true` if this request creates the lock, and this elector has observed another contender's lock since sending
-    /// it.
+    /// Whether this request creates the lock, and another contender's lock was observed while the request was in flight.
     overtaken: bool,
 }
 
@@ -143,26 +141,26 @@ enum Purpose {
 
 #[derive(Clone, Debug)]
 struct Doubt {
-    /// The object version that the write replaces, or `None` if the write creates the lock.
+    /// The object version that this write replaces, or `None` if the write creates the lock.
     base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
 
-/// The number of batches in which a group sends its renewals.
+/// The number of batches into which a group divides its renewals.
 const BATCHES: u32 = 4;
 
 /// The maximum number of writes with an unknown result that the `Machine` remembers. When this limit is reached, the
-/// oldest write is forgotten. If the server has stored a forgotten write, the `Machine` treats its record as another
-/// contender's record. Forgetting a write can delay the next term, but cannot cause two leaders.
+/// `Machine` forgets the oldest write. If the server has stored a forgotten write, the `Machine` treats its record as
+/// another contender's record. Forgetting a write can delay the next term, but it cannot cause two leaders.
 const MAX_DOUBTS: usize = 8;
 
-/// The maximum random delay before a candidate acquires an expired lock. The delay lets most of a hundred candidates
-/// observe the next leader before they try to acquire the lock themselves.
+/// The maximum random delay before a candidate acquires an expired lock. With this delay, most of a hundred candidates
+/// observe the next leader before they try to acquire the lock.
 const EXPIRY_JITTER: Duration = Duration::from_millis(120);
 
-/// The maximum random delay before a candidate acquires a lock that the watch has reported as free. The delay lets most
-/// candidates observe the next leader before they try to acquire the lock themselves.
+/// The maximum random delay before a candidate acquires a lock that the watch has reported as free. With this delay, most
+/// candidates observe the next leader before they try to acquire the lock.
 const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
@@ -214,7 +212,7 @@ impl Machine {
     /// second apart.
     pub fn gather_renewals(&mut self) {
         let grain = self.config.retry_period / BATCHES;
-        // A renewal within a second of the previous one does not extend the term.
+        // A renewal within a second of the previous renewal does not extend the term.
         if self.config.retry_period - grain > Duration::from_secs(1) {
             self.grain = grain;
         }
@@ -227,9 +225,8 @@ impl Machine {
         at
     }
 
-    /// Returns the time of the renewal that follows a renewal at `sent`. After a slow response, the batches of a group
-    /// would otherwise stay merged. Therefore, a `Machine` outside of its batch renews one grain earlier until it is in
-    /// its batch.
+    /// Returns the time of the renewal after a renewal at `sent`. A slow response can merge the batches of a group. To
+    /// separate them again, a `Machine` outside of its batch renews one grain earlier until it is in its batch.
     fn renewal_after(&self, sent: Duration) -> Duration {
         let at = self.rounded(sent + self.config.retry_period);
         let earlier = at.saturating_sub(self.grain);
@@ -247,7 +244,7 @@ impl Machine {
     }
 
     /// Makes the `Machine` release the lock after the leader's work has ended, even if `release_on_cancel` is `false`.
-    /// The owner must call this method before it passes [`Signal::WorkEnded`] to the `Machine`.
+    /// The owner of the `Machine` must call this method before it passes [`Signal::WorkEnded`].
     pub(crate) fn give_up(&mut self) {
         if let Phase::Leading(leading) = &mut self.phase {
             leading.gives_up = true;
@@ -299,8 +296,8 @@ impl Machine {
         }
     }
 
-    /// Returns `true` if watch events let this `Machine` act earlier or avoid conflicts. A leader needs no watch, because
-    /// its next renewal finds a change of the lock.
+    /// Returns `true` if watch events help this `Machine` to act earlier or to avoid conflicts. A leader needs no watch,
+    /// because its next renewal finds a change of the lock.
     pub(crate) fn needs_watch(&self) -> bool {
         match &self.phase {
             Phase::Following | Phase::Lost => !self.stopping,
@@ -342,7 +339,7 @@ impl Machine {
             let unreported =
                 |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(unreported) {
-                // The watch missed this change, so the `Machine` stops relying on the watch.
+                // The watch missed this change, so do not rely on the watch any longer.
                 self.watching = false;
             }
             self.vacancy = None;
@@ -410,15 +407,15 @@ impl Machine {
 
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         if purpose == Purpose::Contend {
-            // A signal that arrives during the request may set an earlier time for the next request.
+            // Signals that arrive during the request may set an earlier time for the next request.
             self.next_try = Duration::MAX;
         }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now, overtaken: false });
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Stops trying to release the lock when the time limit is reached. Finishes the `Machine` if a stop was requested
-    /// and no request or work is pending.
+    /// Stops trying to release the lock at the time limit. Finishes the `Machine` if a stop was requested and no
+    /// request or work is pending.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
@@ -428,8 +425,8 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.monotonic + self.retries.next(None);
         }
-        // Do not finish while a release is pending. The release starts when the response to the current request has
-        // arrived.
+        // Do not finish while the lock still has to be released. The release starts with the response to the current
+        // request.
         let nothing_left = self.left_over().is_none();
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read && nothing_left);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -462,7 +459,7 @@ impl Machine {
         self.yield_if_asked(instructions);
     }
 
-    /// Asks the leader's work to finish if another contender should hold the lock.
+    /// Asks the leader's work to finish if the control plane or the caller prefers another holder.
     fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = &mut self.phase
             && let Some(other) = self.preference.yield_to.take()
@@ -498,18 +495,18 @@ impl Machine {
         self.in_doubt.clear();
         self.next_try = now.monotonic;
         // If the term ended before its deadline, no other contender has led since the last renewal. Therefore, do not
-        // wait for the holder of a lock that was deleted before this term.
+        // wait for the holder of a lock that was deleted before the term.
         if reason != EndReason::Deadline {
             self.held_until = Duration::ZERO;
         }
         if reason == EndReason::Deleted {
-            // Another contender may have held the lock since the deletion, so this contender must wait.
+            // Another contender may have held the lock since its deletion, so this contender must wait.
             self.observed = foreign.map(|foreign| *foreign);
         }
         instructions.push(Instruction::StopLeading(reason));
     }
 
-    /// Records the observed state of the lock. Returns `true` if the record or the uid changed. A change restarts the
+    /// Records the observed state of the lock. Returns `true` if the record or the uid has changed, which restarts the
     /// timeout for the expiry of the record.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) -> bool {
         let Some(found) = found else {
@@ -537,7 +534,7 @@ impl Machine {
     }
 
     /// Makes this contender wait after it has noticed that the lock was deleted. The holder may have renewed the lock
-    /// right before the deletion, and may stay active for almost a lease duration.
+    /// right before the deletion, and may then act as the leader for almost a lease duration.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {
@@ -554,8 +551,8 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns `found` with the latest version that is known. Another program may have written the object without
-    /// changing the record, and the watch may have reported this newer version.
+    /// Returns `found` with the newest known version of the object. The watch may have reported a newer version that
+    /// another program has written without changing the record.
     fn newest(&self, mut found: LockState) -> LockState {
         let seen = self.observed.as_ref().map(|observed| &observed.state);
         for known in seen.into_iter().chain(&self.last_hint) {
@@ -573,14 +570,14 @@ impl Machine {
         self.in_doubt.push(doubt);
     }
 
-    /// Finds the write that produced the record `found` among the writes with an unknown result. Returns the time at
-    /// which this write was sent, or `None` if there is no such write.
+    /// Returns the time at which this elector sent the record `found`, if it is among the writes with an unknown result.
+    /// Returns `None` if no such write contains this record.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
     }
 
-    /// Returns the pause after repeated conflicts with another program. Without jitter, each attempt could collide with
-    /// a write of the other program.
+    /// Returns the pause after repeated conflicts with another program. Without jitter, each attempt of the elector could
+    /// collide with a write of the other program.
     fn conflict_pause(&mut self) -> Duration {
         self.config.retry_period / 4 + self.jitter.up_to(self.config.retry_period / 8)
     }

@@ -40,7 +40,7 @@ pub(crate) struct Instruments {
     pub(crate) renewal_duration: Box<dyn Histogram>,
     pub(crate) malformed: Box<dyn Counter>,
     term_ends: [(&'static str, Box<dyn Counter>); EndReason::NAMES.len()],
-    /// Unregisters the gauges when dropped.
+    /// Gauges that are unregistered when they are dropped.
     _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 

@@ -75,7 +75,7 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let raw = Some(both_raw(&primary.state, secondary.as_ref().map(|half| &half.state)));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            // Omit the renew time, because the secondary lock has not accepted this record yet.
+            // Omit the renew time, which means that the secondary lock has not accepted this record yet.
             let record = LeaderElectionRecord { renew_time: None, ..first };
             return LockSnapshot { state: LockState { version, record, raw }, object: (primary.object, None) };
         };
@@ -85,8 +85,8 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let same_time = first.renew_time == second.renew_time;
         let record = match first.holder_identity == second.holder_identity {
             true if same_time => first,
-            // A write changed only one of the two locks. The times do not reveal which of the two locks is newer,
-            // because a clock may have been set back.
+            // A write has changed only one of the two locks. The renew times do not show which lock is newer, because a
+            // clock may have been set back.
             true if second.renew_time < first.renew_time => LeaderElectionRecord { renew_time: None, ..second },
             true => LeaderElectionRecord { renew_time: None, ..first },
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
@@ -137,7 +137,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 
     /// Watches the secondary lock, which is written last during a release. The elector still polls the lock, because
-    /// this watch only reports releases and deletions.
+    /// this watch reports only releases and deletions.
     async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
         let events = self.secondary.watch().await?;
         Ok(events.map(vacancies))
@@ -169,7 +169,7 @@ impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
     }
 }
 
-/// Joins the versions of both locks with a plus sign. A plus sign never occurs in a uid or a resourceVersion.
+/// Joins the versions of both locks with a plus sign. A uid or resourceVersion never contains a plus sign.
 fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     let (uid, resource_version) =
         secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
@@ -179,8 +179,8 @@ fn join(primary: &Version, secondary: Option<&Version>) -> Version {
     }
 }
 
-/// Returns the stored data of both locks as text. If only one of the locks is renewed, this text changes, but the
-/// merged record may stay the same.
+/// Returns the stored data of both locks as text. The text also changes if only one of the locks is renewed, even if the
+/// merged record stays the same.
 fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     let half = |state: &LockState| format!("{:?} {:?}", state.record, state.raw);
     format!("{} {:?}", half(primary), secondary.map(half)).into()
@@ -192,7 +192,7 @@ fn half_way(error: ApiError) -> ApiError {
     ApiError { earlier_may_have_acted: true, ..error }
 }
 
-/// Forwards only the releases and deletions of the secondary lock.
+/// Forwards only events about releases and deletions of the secondary lock.
 fn vacancies<O: 'static, B: Send + 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,

@@ -65,8 +65,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns `true` if `other` is a version of the same object. For a [`MultiLock`](crate::MultiLock), `self` may be
-    /// a version from before the secondary lock was created.
+    /// Returns `true` if `other` is a version of the same object. If the lock is a [`MultiLock`](crate::MultiLock),
+    /// `self` may be a version from before the secondary lock was created.
     pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
         self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
     }

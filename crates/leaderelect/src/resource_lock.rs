@@ -1,4 +1,4 @@
-//! Creates a lock for a kind of lock object. The kind has the name that client-go uses, such as `leases`.
+//! Creates a lock in the kind of object that is named like in client-go, such as `leases`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -171,7 +171,6 @@ pub enum LockObject {
     Both(Box<(DynamicObject, Option<Lease>)>),
 }
 
-/// Calls a method on the lock of a [`ResourceLock`].
 macro_rules! delegate {
     ($self:ident.$method:ident($($argument:ident)?)) => {
         match $self {

@@ -1,5 +1,5 @@
 //! The [`Shell`], a task that drives one or more [`Machine`](crate::machine::Machine)s. The task owns the timers, the
-//! requests and the watch of the `Machine`s, but makes no election decisions.
+//! requests and the watch of the `Machine`s, but does not decide elections.
 
 mod contest;
 
@@ -29,21 +29,20 @@ use crate::watching::WatchMessage;
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};
 
-/// A watch event and the key of its lock. An event without a key applies to all `Contest`s of the `Shell`.
+/// A watch event and the key of its lock, or no key if the event applies to all `Contest`s of the `Shell`.
 pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
 
-/// A handle to the task that drives elections. Dropping the handle stops the task.
+/// A handle to the task that drives elections, which stops the task when dropped.
 pub(crate) struct Shell<L: Lock> {
     /// The channel is unbounded, because each term sends only a few messages.
     orders: mpsc::UnboundedSender<Order<L>>,
     joined: AtomicU64,
-    /// The panic message, if the task has panicked.
     panic_message: watch::Receiver<Option<String>>,
     task: Mutex<Task>,
 }
 
 enum Task {
-    /// The future of the task, until the task starts.
+    /// The future of the task before its start.
     Prepared(Pin<Box<dyn Future<Output = ()> + Send>>),
     Started {
         _task: AbortOnDropHandle<()>,
@@ -58,19 +57,20 @@ enum Order<L: Lock> {
 /// A `Contest` in a `Shell`, with its timers and the tokens that end it.
 struct Seat<L: Lock> {
     contest: Contest<L>,
-    /// The time at which the `Shell` must call `Contest::step` if no event arrives first.
+    /// The time at which the `Shell` must call `Contest::step` if no event arrives earlier.
     wake: Option<Deadline>,
     /// The latest time for sending the queued request, or `None` if no request is waiting in the queue.
     waits: Option<Duration>,
     needs_watch: bool,
     stop: CancellationToken,
     preference: Option<watch::Receiver<Preference>>,
-    /// Cancelled when the run of the elector ends or is dropped.
+    /// A token that is cancelled when the run of the elector ends or is dropped.
     gone: CancellationToken,
     ended: oneshot::Sender<thread::Result<()>>,
 }
 
-/// Keeps a `Contest` registered in a `Shell`. The `Contest` sends no more requests after this value has been dropped.
+/// Keeps a `Contest` registered in a `Shell` until the `Place` is dropped. After the drop, the `Contest` sends no more
+/// requests.
 pub(crate) struct Place<'a, L: Lock> {
     shell: &'a Shell<L>,
     id: u64,
@@ -79,10 +79,10 @@ pub(crate) struct Place<'a, L: Lock> {
 
 impl<L: Lock> Shell<L> {
     /// Prepares the task for `Contest`s that share `clocks`. The first call of [`start`](Self::start) or
-    /// [`join`](Self::join) spawns the task on the caller's runtime. The maximum number of requests in flight is
+    /// [`join`](Self::join) spawns this task on the caller's runtime. The maximum number of requests in flight is
     /// `in_flight` or half the number of `Contest`s, whichever is larger. `in_flight` is `None` for a single `Contest`.
-    /// `watch` sends the watch events of the locks to the task. It may close the watch while its second argument is
-    /// `false`.
+    /// `watch` sends the watch events of the locks to the task. The watch may be closed while the second argument of
+    /// `watch` is `false`.
     pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>, watch::Receiver<bool>) -> F,
@@ -110,7 +110,7 @@ impl<L: Lock> Shell<L> {
         let run = running.run(of_us, hints, watch(to_us, is_needed));
         let (sender, panic_message) = watch::channel(None);
         let task = Task::Prepared(Box::pin(async move {
-            // The clocks are user code, and a panic in them ends all `Contest`s of the `Shell`.
+            // A panic in the clocks, which are user code, ends all `Contest`s of the `Shell`.
             if let Err(panic) = caught_payload(run).await {
                 let message = text(&*panic).unwrap_or("the shell of the elections panicked");
                 sender.send_replace(Some(message.into()));
@@ -125,7 +125,7 @@ impl<L: Lock> Shell<L> {
     ///
     /// Panics if called outside the context of a tokio runtime.
     pub(crate) fn start(&self) {
-        // Outside of a runtime, `spawn` panics, and no election of this `Shell` ever begins.
+        // Outside of a runtime, `spawn` panics, and the elections of this `Shell` never begin.
         let mut task = self.task.lock();
         if let Task::Prepared(run) = &mut *task {
             let run = std::mem::replace(run, Box::pin(pending()));
@@ -133,8 +133,8 @@ impl<L: Lock> Shell<L> {
         }
     }
 
-    /// Adds a `Contest` to the `Shell`. The returned receiver is notified when the `Contest` has finished. If the lock
-    /// panics, the receiver gets the panic.
+    /// Adds a `Contest` to the `Shell`. The returned receiver gets a message when the `Contest` has finished. If the
+    /// lock panics, the message is the panic.
     pub(crate) fn join(
         &self,
         mut contest: Contest<L>,
@@ -151,15 +151,15 @@ impl<L: Lock> Shell<L> {
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
         let seat = Seat { contest, wake: None, waits: None, needs_watch: false, stop, preference, gone, ended };
-        // Sending fails only if the task has ended, and the receiver then gets no message.
+        // Ignore the error: sending fails only if the task has ended, and the receiver then gets no message.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
     }
 }
 
 impl<L: Lock> Place<'_, L> {
-    /// Waits until the task of the `Shell` ends. Returns the panic message of the task, or `None` if its runtime has
-    /// shut down.
+    /// Waits until the task of the `Shell` ends. Returns the panic message of the task, or `None` if the runtime of the
+    /// task has shut down.
     pub(crate) async fn panic_message(&self) -> Option<String> {
         let mut message = self.shell.panic_message.clone();
         let message = message.wait_for(Option::is_some).await.ok()?;
@@ -183,8 +183,8 @@ struct Running<L: Lock> {
     sent: usize,
     /// The highest number of `Contest`s since the queue was last empty.
     peak: usize,
-    /// The current timer. The timer may fire before the first entry of `timers` is due, because `arm` keeps an early
-    /// timer.
+    /// The current timer. The timer may fire before the first entry of `timers` is due, because `arm` does not replace
+    /// an early timer.
     armed: Option<(Deadline, Timer)>,
     events: FuturesUnordered<Awaited<L::Object>>,
     watch_is_up: bool,
@@ -195,7 +195,6 @@ struct Running<L: Lock> {
 
 type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The maximum number of events that are processed before the timers are checked again.
 const EVENTS_A_TICK: u32 = 64;
 
 type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
@@ -256,8 +255,7 @@ impl<L: Lock> Running<L> {
         }
     }
 
-    /// Sets the timer for the `Contest` that is due first. If the current timer fires early enough on all clocks, it is
-    /// kept.
+    /// Sets the timer for the `Contest` that is due first, unless the current timer fires early enough on all clocks.
     fn arm(&mut self) {
         let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
         let is_early = |armed: Deadline, wake: Deadline| armed.or(wake) == armed;
@@ -314,8 +312,8 @@ impl<L: Lock> Running<L> {
                 match (answer, self.seats.get_mut(&id)) {
                     (Ok(answer), Some(seat)) => {
                         let signal = seat.contest.answer(answer);
-                        // Do not queue a write after a read, because the result of the read could become outdated in
-                        // the queue.
+                        // Send a write after a read without queueing it, because the result of the read could become
+                        // outdated in the queue.
                         let was_look = matches!(signal, Signal::Read(Ok(_)));
                         self.step_in(id, signal, was_look);
                     }
@@ -343,7 +341,7 @@ impl<L: Lock> Running<L> {
         self.listen(id, seat.gone.clone(), async move {
             match preference.changed().await {
                 Ok(()) => Event::Prefer(preference),
-                // The sender was dropped, so the preference no longer changes.
+                // The preference no longer changes, because its sender was dropped.
                 Err(_) => pending().await,
             }
         });
@@ -378,8 +376,7 @@ impl<L: Lock> Running<L> {
 
     fn tick(&mut self) {
         let now = self.clocks.now();
-        // Also check the first `Contest`, because its deadline may have passed on a clock other than the monotonic
-        // clock.
+        // Also check the first `Contest`, whose deadline may have passed on another clock than the monotonic clock.
         let is_due = |id: &u64| self.seats.get(id).and_then(|seat| seat.wake).is_some_and(|wake| wake.has_passed(now));
         let first = self.timers.first().map(|(_, id)| *id).filter(is_due);
         let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
@@ -391,7 +388,8 @@ impl<L: Lock> Running<L> {
         self.step_in(id, signal, false);
     }
 
-    /// Steps a `Contest`. If `has_place` is `true`, the `Contest` may send its next request without queueing.
+    /// Steps a `Contest`. If `has_place` is `true`, the `Contest` may send its next request without waiting in the
+    /// queue.
     fn step_in(&mut self, id: u64, signal: Signal, has_place: bool) {
         let has_place = has_place || (self.waiting.is_empty() && self.has_room());
         let Some(seat) = self.seats.get_mut(&id) else { return };
@@ -473,7 +471,7 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Removes a `Contest`, and sends its panic to its elector.
+    /// Removes a `Contest` that has panicked, and sends the panic to its elector.
     fn fall_over(&mut self, id: u64, panic: Box<dyn Any + Send>) {
         if let Some(seat) = self.leave(id) {
             drop(seat.ended.send(Err(panic)));

@@ -44,10 +44,10 @@ pub struct ElectionStatus {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
-    /// The term whose work or callbacks may still be running.
+    /// The term, as long as its work or callbacks may be running.
     pub(crate) term: Option<Leadership>,
     pub(crate) read_outage: Option<Outage>,
-    /// The failed writes since the last successful write, or since the lock last changed.
+    /// The failed writes since the last successful write or the last change of the lock.
     pub(crate) write_outage: Option<Outage>,
     /// The failed list requests for the leases of `Shards` (in the crate `pintle-sharding`) since the last successful
     /// list. Only the status of the membership lease reports an outage of list requests.
@@ -56,13 +56,13 @@ pub(crate) struct Observed {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
-    /// The time of the first failure on the monotonic clock.
+    /// The monotonic time of the first failure.
     pub(crate) since: Duration,
     pub(crate) error: String,
 }
 
 impl Outage {
-    /// Adds a failure. Returns `true` if this failure is the first one of the outage.
+    /// Adds a failure to an outage. Returns `true` if it is the first failure of the outage.
     pub(crate) fn add(outage: &mut Option<Self>, now: Duration, error: String) -> bool {
         let is_first = outage.is_none();
         outage.get_or_insert_with(|| Self { since: now, error: String::new() }).error = error;
@@ -156,7 +156,7 @@ impl ElectionStatus {
     pub fn check(&self, tolerance: Duration) -> Result<(), RenewalOverdue> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
-        // Use the monotonic clock, because a suspended machine cannot renew and this clock stops during a suspend.
+        // Use the monotonic clock, which stops during a suspend, because a suspended machine cannot renew.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         if age > self.lease_duration.saturating_add(tolerance) {
             Err(RenewalOverdue { lock: self.lock.clone(), age })

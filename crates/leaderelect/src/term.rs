@@ -72,7 +72,6 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// The name of each variant in the metrics.
     pub(crate) const NAMES: [&'static str; 8] =
         ["Cancelled", "Completed", "Deadline", "Deleted", "Dropped", "Panicked", "Preferred", "TakenBy"];
 

@@ -1,4 +1,4 @@
-//! Fencing tokens, which allow a resource to reject requests of former leaders.
+//! Fencing tokens, which let a resource reject requests of former leaders.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Watches of locks. An elector reacts faster with a watch than with polling alone.
+//! Watches of locks, which let an elector react faster than with polling alone.
 
 use std::fmt;
 use std::future::{pending, ready};
@@ -33,7 +33,8 @@ pub type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 /// The time limit for opening a watch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A watch without events and bookmarks is reopened after this time. kube-apiserver sends bookmarks about every minute.
+/// The time without an event or a bookmark after which a watch is reopened. kube-apiserver sends bookmarks about every
+/// minute.
 pub(crate) const SILENCE: Duration = Duration::from_secs(90);
 
 /// Forwards watch events to `listener`. Opens the watch again after it ends, and waits for one of the `pauses` after a
@@ -78,8 +79,8 @@ pub async fn follow<E, F>(
     }
 }
 
-/// Runs `follow` while `is_needed` is `true`. If `is_needed` has been `false` for `linger`, drops the future of `follow`,
-/// which closes its watch, and sends [`WatchMessage::Down`]. Returns if `follow` returns.
+/// Runs `follow` while `is_needed` is `true`. When `is_needed` has been `false` for `linger`, this function drops `follow`,
+/// which closes its watch, and sends [`WatchMessage::Down`]. The function returns when `follow` returns.
 pub(crate) async fn follow_while_needed<E, F: Future<Output = ()>>(
     mut is_needed: watch::Receiver<bool>,
     linger: Duration,
@@ -114,8 +115,8 @@ async fn is_unneeded_for(linger: Duration, is_needed: &mut watch::Receiver<bool>
     }
 }
 
-/// Watches the object `key`. Skips events that cannot be decoded, because the next poll reads the object and reports
-/// the error.
+/// Watches the object `key`. Skips events that cannot be decoded, because the next poll then reads the object and reports the
+/// error.
 pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
@@ -144,9 +145,9 @@ where
     .await
 }
 
-/// Watches the selected objects. Each watch starts with the current state, so changes between two watches are not lost.
-/// The watch ends after `silence` without an event or a bookmark. Without this limit, a proxy or a stalled watch cache
-/// could keep the connection of a dead watch open.
+/// Watches the selected objects. Each watch starts with the current state, so changes between two watches are not lost. The
+/// watch ends after `silence` without an event or a bookmark. Without this limit, a proxy or a stalled watch cache could keep
+/// a dead watch open.
 pub(crate) async fn watch<W, T, E>(
     api: &W,
     options: WatchOptions,

@@ -1,5 +1,5 @@
-//! A state machine that makes the auditor's decisions. The state machine takes observations of the lock and returns
-//! findings, without I/O and without reading a clock.
+//! The state machine of the auditor. The state machine takes observations of the lock and returns findings, without I/O
+//! and without reading a clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,24 +21,22 @@ use crate::finding::{AuditedEnd, Finding};
 #[derive(Debug, Default)]
 pub struct Audit {
     seen: Option<Sight>,
-    /// Whether the audit expects the watch to report each version of the lock.
+    /// Whether the watch is expected to report each version of the lock.
     is_watched: bool,
     /// Whether the last read returned a version that the watch has not reported.
     is_behind: bool,
     last_read: Option<Read>,
-    /// The time at which the auditor sent the last read that returned an older version than the one in `last_read`.
+    /// The sending time of the last read that returned an older version than `last_read`.
     read_before: Option<Duration>,
     term: Option<AuditedTerm>,
-    /// The last record with a holder, and a lower bound for the time of its write.
+    /// The last record with a holder, and the earliest time at which it was written, if known.
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
-    /// The time at which the lock became free, or `None` while it is held.
+    /// The time at which the lock became free, or `None` while the lock is held.
     vacant_since: Option<Duration>,
-    /// How the last leadership term ended.
     last_end: Option<AuditedEnd>,
-    /// The last records of at most `PAST` past terms that ended because another holder acquired the lock.
+    /// The last records of up to `PAST` terms that ended because another holder acquired the lock.
     past: VecDeque<LeaderElectionRecord>,
-    /// The last version of a `MultiLock` with different holders in its halves, and whether a finding has reported this
-    /// version.
+    /// The last version of a `MultiLock` whose halves have different holders, and whether a finding has reported it.
     disagrees: Option<(Version, bool)>,
     summary: AuditSummary,
 }
@@ -61,7 +59,7 @@ pub struct AuditSummary {
 #[derive(Debug)]
 struct Sight {
     state: Option<LockState>,
-    /// An upper bound for the time at which this state was written.
+    /// The latest time at which this state was written.
     by: Duration,
 }
 
@@ -74,12 +72,12 @@ struct Read {
 #[derive(Debug, Default)]
 struct AuditedTerm {
     began: Duration,
-    /// Whether the audit has already reported a wrong clock in this leadership term.
+    /// Whether a finding has already reported a wrong clock in this leadership term.
     skew_reported: bool,
     invisible_reported: bool,
 }
 
-/// The number of past leadership terms that the audit remembers, to detect a former leader that continues its term.
+/// The number of past terms that the audit remembers, to detect a former leader that resumes its term.
 const PAST: usize = 8;
 
 /// The tolerated difference between two clocks, in seconds.
@@ -114,7 +112,7 @@ impl Audit {
         let seen = self.seen.as_ref().and_then(|seen| seen.state.as_ref()).map(|state| &state.version);
         let is_behind = seen != version.as_ref();
         if std::mem::replace(&mut self.is_behind, is_behind) && is_behind {
-            // The watch is not working, because the lock has changed between two reads without a watch event.
+            // The lock has changed between two reads without a watch event, so the watch is not working.
             self.is_watched = false;
         }
         self.last_read = Some(Read { version, sent });
@@ -139,7 +137,7 @@ impl Audit {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
         let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
-        // Set this flag only after processing the event, because the watch does not report changes before its first
+        // Set the flag only after processing the event, because the watch does not report changes before its first
         // event.
         (self.is_watched, self.is_behind) = (true, false);
         findings
@@ -179,7 +177,7 @@ impl Audit {
             && let Some(state) = &mut old.state
             && found.repeats(state)
         {
-            // Ignore this write for renewals: the record is unchanged, so the write has no effect on candidates.
+            // This write is not a renewal: candidates do not notice it, because the record is unchanged.
             state.repeated_as(found);
             return findings;
         }
@@ -230,7 +228,7 @@ impl Audit {
             let pause = after.saturating_sub(by);
             self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
             match pause {
-                // Skip a missing duration, which was already reported at the beginning of the leadership term.
+                // Skip a missing duration, which is reported at the beginning of each term.
                 _ if of.is_zero() => {}
                 after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
                 after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),
@@ -264,7 +262,7 @@ impl Audit {
         let holder = is.holder_identity.clone();
         let (last, end) = (self.held.take(), self.last_end.take());
         let gap = match (&last, end, self.vacant_since.take()) {
-            // Use the time of the last renewal, because it is the last known activity of the holder.
+            // Use the time of the last renewal, which is the last known activity of the holder.
             (Some((_, after)), Some(AuditedEnd::TakenOver), Some(_)) => {
                 after.map(|after| now.monotonic.saturating_sub(after))
             }
@@ -279,14 +277,14 @@ impl Audit {
         }
         self.term = Some(AuditedTerm { began: now.monotonic, ..AuditedTerm::default() });
         let Some((was, after)) = last.filter(|(was, _)| was.holder_identity != holder) else { return };
-        // In a coordinated election, two terms of a holder can have the same record, because the control plane clears
-        // the acquire time and does not count transitions.
+        // In a coordinated election, two terms of one holder can have the same record, because the control plane clears
+        // the acquire time and counts no transitions.
         let is_unique = is.acquire_time.is_some() && is.strategy.is_none();
         if is_unique && self.past.iter().any(|past| is.same_term(past)) {
             findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
             return;
         }
-        // Skip this check after a deletion of the lock, because the transition count then starts over.
+        // Skip this check after the lock was deleted, because its transition count then starts over.
         if end != Some(AuditedEnd::Deleted) && is.leader_transitions != was.leader_transitions.saturating_add(1) {
             let (before, now) = (was.leader_transitions, is.leader_transitions);
             findings.push(Finding::Miscounted { holder: holder.clone(), before, now });

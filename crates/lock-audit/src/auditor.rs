@@ -1,4 +1,4 @@
-//! The auditor, which reads and watches a lock and reports its history.
+//! The auditor, which reads and watches a lock and reports the lock's history.
 
 use std::future::pending;
 use std::pin::pin;
@@ -34,12 +34,10 @@ pub struct LockAuditor<L> {
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a read of the lock failed.
+/// The reason why a read of the lock failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trouble {
-    /// The record cannot be parsed.
     Malformed,
-    /// The lock cannot be read.
     Unreadable,
 }
 
@@ -94,7 +92,7 @@ impl<L: Lock> LockAuditor<L> {
                         is_malformed = false;
                         audit.read(found.map(|locked| locked.state).as_ref(), now.monotonic, self.clocks.now())
                     }
-                    // Report a malformed record once until a read succeeds, even if other reads fail in between.
+                    // Report a malformed record only once until a read succeeds, even if other reads fail in between.
                     Err(error) if trouble == Some(Trouble::Malformed) => {
                         let is_reported = std::mem::replace(&mut is_malformed, true);
                         if is_reported { Vec::new() } else { vec![Finding::Malformed { why: error.to_string() }] }

@@ -11,7 +11,7 @@ pub struct Brackets {
     is_in_string: bool,
     /// Whether the next byte follows a backslash that escapes it.
     is_escaped: bool,
-    /// The last byte that is not white space.
+    /// The last byte so far that is not white space.
     last: u8,
 }
 
@@ -36,15 +36,15 @@ pub enum Shape {
     Invalid,
 }
 
-/// The number of bytes that are read at once. Each byte of such a block corresponds to one bit of a `u64`.
+/// The number of bytes that are read at once, each of which corresponds to one bit of a `u64`.
 const BLOCK: usize = 64;
 
-/// The maximum nesting depth, which is the same as in Go's decoder.
+/// The maximum nesting depth, as in Go's decoder.
 const MAX_DEPTH: u32 = 10_000;
 
 impl Default for Brackets {
     fn default() -> Self {
-        // The parser starts like after a comma, because a bracket may follow a comma.
+        // Start in the state after a comma, because a bracket may follow a comma.
         Self { depth: 0, nested: 0, is_in_string: false, is_escaped: false, last: b',' }
     }
 }
@@ -79,7 +79,7 @@ impl Brackets {
     fn read_block(&mut self, block: &[u8; BLOCK], len: usize) -> Option<(usize, Shape)> {
         let bytes = u8x64::new(*block);
         let strings = self.strings(bytes, len);
-        // With this bit, `[` becomes `{`, and `]` becomes `}`.
+        // Set this bit to convert `[` to `{`, and `]` to `}`.
         let braces = bytes | u8x64::splat(0x20);
         let opening = positions(braces, b'{') & !strings;
         let closing = positions(braces, b'}') & !strings;
@@ -92,8 +92,8 @@ impl Brackets {
         }
     }
 
-    /// Returns one bit for each byte that belongs to a string. The opening quote belongs to the string, and the closing
-    /// quote does not.
+    /// Returns one bit for each byte that belongs to a string. A string includes its opening quote, but not its closing
+    /// quote.
     fn strings(&mut self, bytes: u8x64, len: usize) -> u64 {
         let backslashes = positions(bytes, b'\\');
         let mut escaped = u64::from(std::mem::take(&mut self.is_escaped));
@@ -106,7 +106,7 @@ impl Brackets {
             left &= !(next | 1 << backslash);
         }
         let mut strings = positions(bytes, b'"') & !escaped;
-        // After this loop, a bit is set if the number of quotes up to this bit is odd.
+        // After this loop, each bit shows whether the number of quotes up to this bit is odd.
         for distance in [1, 2, 4, 8, 16, 32] {
             strings ^= strings << distance;
         }
@@ -128,8 +128,8 @@ impl Brackets {
         misplaced
     }
 
-    /// Counts the brackets. Returns the position of the bracket that closes the first bracket, or of a bracket that is
-    /// nested too deeply.
+    /// Counts the brackets of a block. Returns the position of the bracket that closes the first bracket, or of a
+    /// bracket that is nested too deeply.
     fn count(&mut self, opening: u64, closing: u64) -> Option<(usize, Shape)> {
         let (opened, closed) = (opening.count_ones(), closing.count_ones());
         if self.depth >= closed + 2 && self.depth + opened <= MAX_DEPTH {
@@ -157,12 +157,11 @@ impl Brackets {
     }
 }
 
-/// Returns one bit for each byte that is equal to `byte`.
 fn positions(bytes: u8x64, byte: u8) -> u64 {
     bytes.simd_eq(u8x64::splat(byte)).to_bitmask()
 }
 
-/// Returns the position of the lowest bit that is set, or [`BLOCK`] if no bit is set.
+/// Returns the position of the lowest bit that is set, or [`BLOCK`] if there is none.
 fn first(bits: u64) -> usize {
     bits.trailing_zeros() as usize
 }
@@ -204,7 +203,7 @@ mod tests {
             ("{\"a\"\n{", "}", Shape::Invalid),
             ("{{", "}}", Shape::Invalid),
         ] {
-            // The number of spaces determines the position of the brackets in a block.
+            // Vary the number of spaces, which determines the position of the brackets in a block.
             for spaces in 0..=BLOCK {
                 let text = format!("{}{}{}{rest}", &value[..1], " ".repeat(spaces), &value[1..]);
                 let end = if value.len() == 1 { 1 } else { value.len() + spaces };

@@ -98,7 +98,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // List the fields to keep, so that a credential field that is added later is not copied by accident.
+        // List the fields to keep, so that a credential field that is added later is not copied by mistake.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -389,8 +389,7 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // `anonymous` keeps the user name in `proxy_url`, because this name authenticates the client to the proxy and
-        // not to the server.
+        // Keep the user name in `proxy_url`, because it authenticates the client to the proxy and not to the server.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {

@@ -355,8 +355,7 @@ impl fmt::Display for ApiError {
 
 impl Error for ApiError {
     /// Returns the [`Status`] of the response. If there was no response, returns the underlying error. A wrapper such
-    /// as thiserror's `#[error(transparent)]` removes the `ApiError` from the source chain, but the chain still
-    /// contains the `Status`.
+    /// as thiserror's `#[error(transparent)]` removes the `ApiError` from the source chain, but keeps the `Status`.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
             ErrorKind::Status(status) => Some(&**status),

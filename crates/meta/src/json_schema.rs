@@ -28,8 +28,8 @@ macro_rules! schemas {
 }
 
 schemas! {
-    // Preserve unknown fields. The schema of `ObjectMeta` declares no fields, so without this attribute kube-apiserver
-    // would prune the metadata in a pod template.
+    // Preserve unknown fields. `ObjectMeta`'s schema declares no fields, so kube-apiserver would otherwise prune the
+    // metadata in a pod template.
     ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };

@@ -29,7 +29,7 @@ use thiserror::Error;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// The byte offset of the name in `text`: just after the slash, or 0 if there is no namespace.
+    /// The byte offset of the name in `text`: the offset after the slash, or 0 if there is no namespace.
     name_at: u32,
 }
 
@@ -41,7 +41,7 @@ impl ObjectKey {
             return Self::cluster(name);
         }
         let name_at = namespace.len() + 1;
-        // All valid keys fit into this buffer, which avoids allocating an intermediate `String`.
+        // All valid keys fit into this buffer, which avoids the allocation of an intermediate `String`.
         let mut buffer = [0; 320];
         let text = match buffer.get_mut(..name_at + name.len()) {
             Some(text) => {
@@ -139,8 +139,8 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Works like [`parse`](str::parse). Functions that take `impl TryInto<ObjectKey>` accept strings because of this
-/// implementation.
+/// Works like [`parse`](str::parse). This implementation lets functions that take `impl TryInto<ObjectKey>` accept
+/// strings.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes does not allow slashes in names, but a file or a request may contain a name with a slash.
+    /// Kubernetes does not allow slashes in names, but files and requests may contain such names.
     #[test]
     fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
@@ -220,8 +220,7 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // The lengths are around 320 bytes, because `ObjectKey::new` formats keys of up to 320 bytes without an
-        // allocation.
+        // Test lengths around 320 bytes, up to which `ObjectKey::new` formats keys without an allocation.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));

@@ -26,7 +26,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
     }
 }
 
-/// A map of strings. When decoding, a value that is `null` becomes an empty string.
+/// A map of strings, which decodes a `null` value as an empty string.
 #[derive(Default)]
 pub(crate) struct Texts(pub(crate) BTreeMap<String, String>);
 
@@ -54,8 +54,8 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that usually has few elements. A list of one or two elements has no spare capacity. When decoding, an
-/// element that is `null` becomes `T::default()`.
+/// A list that usually has few elements, and decodes a `null` element as `T::default()`. A list of one or two
+/// elements has no spare capacity.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {
@@ -79,7 +79,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // Reserve a capacity of 1, 2 and then 4 elements, because `Vec` would start with 4.
+                        // Reserve a capacity of 1, then 2, then 4 elements, because `Vec` would start with 4.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

@@ -263,8 +263,7 @@ macro_rules! resource {
             }
         }
 
-        // Use the constant here, so that an invalid `apiVersion` is a compile-time error even if no other code uses the
-        // constant.
+        // Use the constant, so that an invalid `apiVersion` is a compile-time error even if no other code uses it.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

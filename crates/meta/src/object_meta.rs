@@ -103,8 +103,8 @@ impl ObjectMeta {
     }
 }
 
-/// This implementation is not derived, because a derived implementation with `#[serde(flatten)]` would buffer the
-/// entire object as a tree of values.
+/// Implemented manually, because a derived implementation with `#[serde(flatten)]` would buffer the entire object as a
+/// tree of values.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

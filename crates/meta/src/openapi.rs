@@ -9,7 +9,7 @@ use crate::object::{Metadata, Object, OwnerRef, Resource};
 use crate::object_meta::OwnerReference;
 use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
-// Without `do_not_recommend`, the error for a type without `resource!` would be that the type does not implement
+// Without `do_not_recommend`, the compiler would report that a type without `resource!` lacks
 // `k8s_openapi::Metadata`.
 #[diagnostic::do_not_recommend]
 impl<T> Object for T

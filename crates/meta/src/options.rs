@@ -72,7 +72,7 @@ pub struct WatchOptions {
     pub label_selector: LabelSelector,
     /// The watch reports only objects whose fields match this selector, as in [`ListOptions`].
     pub field_selector: FieldSelector,
-    /// The watch reports only objects for which the hash of a field is in a range, as in [`ListOptions`].
+    /// The watch reports only the objects of one shard. A shard is a range of the hash of a field, as in [`ListOptions`].
     pub shard_selector: String,
     /// The revision after which the watch starts. If the revision is empty or `"0"`, the watch first sends an added
     /// event for each existing object.

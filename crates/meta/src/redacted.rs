@@ -1,4 +1,4 @@
-//! Removes secrets from displayed text.
+//! Removes secrets from text for display.
 
 use thiserror::Error;
 
@@ -16,7 +16,7 @@ use thiserror::Error;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // Search for the last `@` even after a slash, because an unescaped password may contain a slash.
+    // Search for the last `@`, because an unescaped password may contain a slash or another `@`.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {

@@ -1,4 +1,4 @@
-//! The client traits for informers, electors and recorders.
+//! The client traits that informers, electors and recorders use.
 
 use std::future::Future;
 

@@ -42,7 +42,7 @@ impl InvalidSelector {
 /// Quotes a string like Go's `%q`.
 pub fn quoted(text: &str) -> String {
     let mut out = String::from('"');
-    // The results are ignored, because writing to a `String` cannot fail.
+    // Ignore the results, because writing to a `String` cannot fail.
     for c in text.chars() {
         let _ = match c {
             '"' | '\\' => write!(out, "\\{c}"),
@@ -65,7 +65,7 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust's `escape_debug` escapes the same characters
-/// as `%q`. In addition, it escapes a combining character at the start of a string.
+/// as `%q`, and in addition a combining character at the start of a string.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -74,7 +74,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A `Status` implements `Error`, so that it can be the [`source`](std::error::Error::source) of an
+/// Implemented so that a `Status` can be the [`source`](std::error::Error::source) of an
 /// [`ApiError`](crate::ApiError).
 impl std::error::Error for Status {}
 

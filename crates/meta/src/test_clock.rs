@@ -14,7 +14,7 @@ thread_local! {
 /// Returns the current time of the system clock, or of the thread's [`TestClock`].
 pub(crate) fn now() -> Timestamp {
     let time = |read: &ReadClock| Timestamp::UNIX_EPOCH.checked_add(read()).unwrap_or(Timestamp::MAX);
-    // The clock of a thread that is ending may already be destroyed.
+    // When a thread ends, its clock may already be destroyed.
     let replaced = CLOCK.try_with(|clock| clock.borrow().as_ref().map(time));
     replaced.ok().flatten().unwrap_or_else(Timestamp::now)
 }

@@ -136,7 +136,7 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// Truncates the time to the serialized precision, like Go. Rounding could change the current time to a time in the
+/// Truncates the time to the serialized precision, like Go. Rounding could turn the current time into a time in the
 /// future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);

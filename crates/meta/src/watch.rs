@@ -135,8 +135,8 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// Returns the frame as a string of the same length, with `?` instead of each invalid byte. The structure of the JSON
-/// does not change, because in valid JSON, invalid UTF-8 can only occur inside strings.
+/// Returns the frame as a string of the same length, in which `?` replaces each invalid byte. The replacement does not
+/// change the structure of the JSON, because invalid UTF-8 can only occur inside strings of valid JSON.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());

@@ -1,5 +1,5 @@
-//! Measures how much memory a decoded object uses. The counting allocator counts the allocations of the entire
-//! process, so this test needs its own binary.
+//! Measures how much memory a decoded object uses. This test is a separate program, because the counting
+//! allocator counts the allocations of the entire process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -35,7 +35,7 @@ struct Cost {
     held: usize,
 }
 
-/// Decodes the pod. Returns the memory cost of the decoded pod, including the struct itself, and the pod.
+/// Decodes the pod, and returns it with its memory cost, including the struct itself.
 fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
     let region = Region::new(ALLOCATOR);
     let pod = Box::new(serde_json::from_slice(json).unwrap());

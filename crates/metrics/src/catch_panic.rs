@@ -1,4 +1,4 @@
-//! Catches the panics of a metrics provider.
+//! Catches panics of a metrics provider.
 
 use std::any::Any;
 use std::fmt;
@@ -67,8 +67,8 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument whose panics are caught. The wrapped value is `None` if the creation of the instrument or an
-/// earlier call panicked.
+/// A provider or an instrument whose panics are caught. The value is `None` if the creation of the instrument or an earlier
+/// call has panicked.
 struct Guarded<T> {
     inner: Option<T>,
     fuse: Arc<Fuse>,
@@ -113,7 +113,7 @@ impl<T: fmt::Debug> fmt::Debug for Guarded<T> {
     }
 }
 
-/// The state that a provider and its instruments share, which disables them after the first panic.
+/// State shared by a provider and its instruments, which disables the provider and the instruments after the first panic.
 struct Fuse {
     is_blown: AtomicBool,
     report: fn(&str),

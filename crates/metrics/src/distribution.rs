@@ -23,21 +23,20 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// The number of values in each bucket of the metric. The last of these buckets counts the values above the highest
-    /// bound.
+    /// The number of values in each bucket of the metric. The last bucket counts the values above the highest bound.
     buckets: Vec<u64>,
     sum: f64,
     /// The number of values in each fine bucket, up to the bucket of the largest value. The width of a fine bucket is
-    /// at most one sixteenth of the values in it. The distribution needs fine buckets, because the buckets of the
-    /// metric are too wide for computing quantiles.
+    /// at most one sixteenth of the values in it. The distribution needs them, because the buckets of the metric are
+    /// too wide for computing quantiles.
     fine: Vec<u64>,
 }
 
-/// The number of bits by which an `f64` is shifted to the right to compute the index of its fine bucket. This shift
-/// leaves the exponent and the first four bits of the mantissa. The bounds of a fine bucket therefore differ by at most
-/// one sixteenth.
+/// The number of bits by which an `f64` is shifted to the right to get the index of its fine bucket. This shift leaves
+/// the exponent and the first four bits of the mantissa. Therefore, the bounds of a fine bucket differ by at most one
+/// sixteenth.
 const FINE_SHIFT: u32 = 48;
-/// The index of the fine bucket for 10⁻⁹, which also counts all smaller values.
+/// The index of the fine bucket that contains 10⁻⁹, which also counts all smaller values.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -75,10 +74,9 @@ impl Distribution {
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // Record NaN as 0, because all comparisons with NaN are false.
+        // Record NaN as 0, because every comparison of NaN with a bound is false.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
-        // Use a linear search, which is faster than a binary search, because most values are in one of the first
-        // buckets.
+        // A linear search is faster than a binary search here, because most values are in one of the first buckets.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
         self.sum += value;

@@ -1,4 +1,4 @@
-//! The in-memory provider.
+//! The metrics provider that stores metrics in memory.
 
 use std::any::Any;
 use std::fmt;
@@ -100,8 +100,7 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values while the series map is locked, because an instrument that is dropped at the same time could be
-        // counted twice.
+        // Read the values while the series map is locked, because a dropped instrument could otherwise be counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -161,7 +160,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // This match arm is unreachable, because all instruments of a metric have the same kind.
+            // Unreachable, because all instruments of a metric have the same kind.
             _ => {}
         }
     }
@@ -192,15 +191,15 @@ impl Key {
     }
 }
 
-/// A metric series with its instruments (at least one).
+/// A metric series with its instruments, of which there is at least one.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the combined value of the series without its pulled gauges, and the list of pulled gauges. The caller must read
-    /// the pulled gauges without holding a lock.
+    /// Returns the combined value of the series without its pulled gauges, and these gauges. The caller must read them without
+    /// holding a lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -236,14 +235,14 @@ impl Cell {
         }
     }
 
-    /// Adds the value of the dropped counter or histogram `from`, or nothing for a gauge.
+    /// Adds the value of the dropped counter or histogram `from`, and ignores a gauge.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // Dropping a gauge removes its value, so do nothing. In particular, do not read a pulled gauge here, because the
+            // Do nothing, because dropping a gauge removes its value. In particular, do not read a pulled gauge, because the
             // series map is locked.
             _ => {}
         }
@@ -255,7 +254,7 @@ fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument. `cell` contains the part of the series' value that comes from this instrument.
+/// An instrument, whose `cell` contains its share of the series' value.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

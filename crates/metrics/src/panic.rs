@@ -41,7 +41,7 @@ pub fn text(panic: &(dyn Any + Send)) -> Option<&str> {
 /// Returns the panic's message and drops its payload.
 pub fn message(panic: Box<dyn Any + Send>) -> String {
     let text = text(&*panic).unwrap_or("(no message)").to_owned();
-    // Dropping the payload may panic. Leak the payload of this second panic, because dropping it may panic again.
+    // Dropping the panic's payload may panic. Leak the second payload, because dropping it may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

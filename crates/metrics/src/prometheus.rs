@@ -35,7 +35,7 @@ impl Collector for InMemoryProvider {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in self.samples().chunk_by(|one, other| one.metric.name == other.metric.name) {
             let metric = family[0].metric;
-            // Remove the suffix `_total`, because the encoder adds it.
+            // The encoder adds the suffix `_total`, so remove it.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let kind = match metric.kind {
                 MetricKind::Counter => MetricType::Counter,

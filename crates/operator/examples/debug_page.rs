@@ -4,8 +4,8 @@
 //! cargo run -p pintle-operator --example debug_page -- 8080
 //! ```
 //!
-//! Then open <http://127.0.0.1:8080/debug>. Press Ctrl-C to stop the program. If no port is given, the program ends
-//! after one second.
+//! After it has started, open <http://127.0.0.1:8080/debug>. Press Ctrl-C to stop the program. If no port is given,
+//! the program ends after one second.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::env::args;
@@ -34,7 +34,7 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// Causes the problem that the object's name describes.
+/// Causes the problem that the name of the ConfigMap describes.
 async fn reconcile(map: Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> {
     let name = &map.metadata.name;
     let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);

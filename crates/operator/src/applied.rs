@@ -1,7 +1,7 @@
 //! Determines whether an apply would change anything.
 //!
-//! A controller applies all its children in each reconciliation. Most of these applies would change nothing. This
-//! module remembers the last apply of each child and compares it with the cached object.
+//! A controller applies all its children in each reconciliation. Most of these applies change nothing. This module
+//! remembers the last apply of each child and compares it with the cached object.
 
 mod differences;
 
@@ -21,11 +21,11 @@ use tokio_util::task::AbortOnDropHandle;
 use self::differences::{is_zero, visit_differences};
 use crate::contention::Contention;
 
-/// If a reconciled object has at most this many remembered children, the controller does not check whether the children
-/// still exist.
+/// The maximum number of remembered children of an object for which the controller does not check whether they still
+/// exist.
 const UNCHECKED: usize = 64;
 
-/// An object that the controller applies: its type, its key, and whether the status is applied.
+/// An object that the controller applies: its type, its key, and whether its status is applied.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
 
 #[derive(Debug, Default)]
@@ -38,8 +38,7 @@ pub(crate) struct Applies {
 
 impl Applies {
     /// Returns the last applies for an object in this term. Applies of earlier terms are forgotten, because another
-    /// leader may have applied other fields in the meantime. At the end of the term, all remembered applies are
-    /// dropped.
+    /// leader may have applied other fields since. All remembered applies are dropped at the end of the term.
     ///
     /// # Panics
     ///
@@ -89,7 +88,7 @@ fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropH
     }))
 }
 
-/// The last apply for each child of a reconciled object and for its status.
+/// The last apply of each child of a reconciled object and of the object's status.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
@@ -102,20 +101,20 @@ pub(crate) struct Applied {
 
 #[derive(Clone, Debug)]
 struct Last {
-    /// The digest of the last applied configuration. This field is `None` while an apply is in flight, after an apply
-    /// that received no response, and after concurrent applies. While it is `None`, it is unknown which configuration
+    /// The digest of the last applied configuration. The field is `None` while an apply is in flight, after an apply
+    /// without a response, and after concurrent applies. While the field is `None`, it is unknown which configuration
     /// the server applied last.
     configuration: Option<u64>,
     uid: String,
-    /// The resourceVersion at which the cached object was last found to contain the applied configuration.
+    /// The cached object's resourceVersion when it was last found to contain the applied configuration.
     version: String,
     /// The paths of the fields whose stored value differs from the applied value, with the digests of the stored
-    /// values. For example, the server normalizes quantities, or another writer adds items to a list. Applying the same
-    /// configuration again would not change these fields.
+    /// values. For example, the server normalizes quantities, or another writer adds items to a list. Another apply of
+    /// the same configuration would not change these fields.
     differences: HashMap<Vec<String>, Option<u64>>,
     /// Whether a field of the configuration is missing in the stored object and is not a zero value. For example, the
-    /// server turns the `stringData` of a Secret into `data`. Such a configuration is applied again after each change
-    /// of the object, because another writer may have changed the converted field. An apply that changes nothing does
+    /// server turns the `stringData` of a Secret into `data`. A configuration with such a field is applied again after
+    /// each change of the object, because another writer may have changed the field. An apply that changes nothing does
     /// not change the resourceVersion, so each foreign change causes at most one apply.
     has_unstored: bool,
     contention: Contention,
@@ -124,12 +123,11 @@ struct Last {
 #[derive(Debug, Default)]
 struct InFlight {
     count: usize,
-    /// Whether two or more of these applies were in flight at the same time.
+    /// Whether another apply of the same target was in flight at the same time.
     is_concurrent: bool,
 }
 
-/// An apply in flight. If an `Apply` is dropped before it has succeeded, it is treated as an apply that received no
-/// response.
+/// An apply in flight, which counts as an apply without a response if it is dropped before it has succeeded.
 pub(crate) struct Apply<'a> {
     applied: &'a Mutex<Applied>,
     target: Target,
@@ -139,16 +137,16 @@ pub(crate) struct Apply<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Current,
-    /// The configuration is new, it was not applied by this process, or it contains a field that cannot be compared.
+    /// The configuration is new, was not applied by this process, or contains a field that cannot be compared.
     Changed,
-    /// The configuration was applied before, but another writer has changed the field at this path since then.
+    /// The last applied configuration is unchanged, but another writer has changed the field at this path.
     Overwritten(Vec<String>),
 }
 
 impl Applied {
     /// Compares `live` with `configuration`. If `configuration` differs from the last applied configuration, the result
-    /// is always `Changed`, because only an apply can remove the earlier fields. Returns `None` if the caller must also
-    /// call [`compare_fields`](Self::compare_fields).
+    /// is always `Changed`, because only an apply can remove the earlier fields. Returns `None` if only
+    /// [`compare_fields`](Self::compare_fields) can decide, which the caller must then call.
     pub(crate) fn compare(&self, target: &Target, configuration: &Value, live: &impl Object) -> Option<Comparison> {
         let Some(last) = self.by_target.get(target) else { return Some(Comparison::Changed) };
         if !last.is_of(configuration, live) {
@@ -165,7 +163,7 @@ impl Applied {
         live: &impl Object,
         encoded: &Value,
     ) -> Comparison {
-        // Another task may have begun an apply since `compare` was called.
+        // Check again, because another task may have begun an apply since `compare` was called.
         let last = self.by_target.get_mut(target).filter(|last| last.is_of(configuration, live));
         let Some(last) = last else { return Comparison::Changed };
         let mut overwritten = None;
@@ -189,8 +187,8 @@ impl Applied {
         self.by_target.get(target).is_some_and(|last| last.contention.is_due(now))
     }
 
-    /// Records that an apply reverted a field that another writer had changed. Returns the number of reverts in the
-    /// last minute if a report is due.
+    /// Records that an apply reverted a field that another writer had changed. If a report is due, returns the number
+    /// of reverts in the last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
@@ -210,8 +208,8 @@ impl Applied {
         self.conditions = (uid.into(), types);
     }
 
-    /// Stores an apply. Returns all targets if their number has doubled. If this method returns targets, the caller
-    /// must check which of them still exist.
+    /// Stores an apply of a configuration. If the number of targets has doubled, it returns all targets. The caller
+    /// must then check which targets still exist.
     #[must_use]
     fn insert(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) -> Vec<Target> {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
@@ -246,7 +244,7 @@ impl Applied {
 
 impl<'a> Apply<'a> {
     /// Begins an apply, and clears the last applied configuration. Call this method before sending the request, because
-    /// the server may execute the request even if the response is lost.
+    /// the server may execute the request even if its response is lost.
     pub(crate) fn begin(applied: &'a Mutex<Applied>, target: &Target) -> Self {
         let mut guard = applied.lock();
         if let Some(last) = guard.by_target.get_mut(target) {
@@ -262,8 +260,8 @@ impl<'a> Apply<'a> {
     /// Records a successful apply of a configuration. `encoded` is the stored object.
     ///
     /// When the number of targets has doubled, this method removes the targets for which `exists` returns `false`.
-    /// Without this step, the number of targets could grow without limit, because other writers may delete children.
-    /// The lock is not held while `exists` is called, because reading the cache can run user code.
+    /// Without this cleanup, the number of targets could grow without limit, because other writers may delete children.
+    /// `exists` is called without the lock, because reading the cache can run user code.
     pub(crate) fn succeeded(
         self,
         configuration: &Value,
@@ -413,7 +411,7 @@ mod tests {
         assert_eq!(compared(&mut applied, &configuration, &object("2", "u"), &stored), Comparison::Current);
     }
 
-    /// The server omits zero values, but stores empty strings in maps.
+    /// The server omits zero values, but keeps empty strings in maps.
     #[test]
     fn omitted_zero_values_are_current() {
         let mut applied = Applied::default();

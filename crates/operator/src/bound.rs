@@ -1,4 +1,4 @@
-//! Implements the reconciler trait of `pintle_controller` for an operator's controller in one cluster.
+//! Implements the reconciler trait of `pintle_controller` for one controller of an operator in one cluster.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 use crate::shared::{Shared, within_term};
 
-/// How often the controller re-reads an object that no longer matches the selectors but still has the controller's
+/// The interval for reading an object again that no longer matches the selectors but still has the controller's
 /// finalizer.
 const RECHECK: Duration = Duration::from_secs(60);
 
@@ -95,8 +95,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 let newest = self.objects.get(&key).filter(is_same);
                 let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);
                 let stored = within_term(leadership.as_ref(), removal).await?;
-                // The watch does not deliver objects that do not match the selectors, so update the cache only if
-                // it contains the object.
+                // Update the cache only if it contains the object, because the watch does not deliver objects outside of
+                // the selectors.
                 if self.objects.get(&key).is_some() {
                     self.record_clean_up(key, object.uid().into());
                     stored.into_iter().for_each(|stored| _ = self.objects.objects.wrote(stored));
@@ -106,10 +106,10 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Returns `true` if the finalizer of this object was already removed. A key can be queued, for example by a deleted
-    /// child, before the watch reports the deletion of the object.
+    /// Returns `true` if the finalizer of this object was already removed. A key can be queued again, for example by a
+    /// deleted child, before the watch reports the deletion of the object.
     fn is_cleaned_up(&self, key: &ObjectKey, object: Option<&K>) -> bool {
-        // Call `uid` without the lock, because it can be user code.
+        // Call `uid` without holding the lock, because it can be user code.
         let uid = object.map(Object::uid);
         self.cleaned_up.lock().contains(key, uid)
     }
@@ -117,18 +117,19 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     fn record_clean_up(&self, key: ObjectKey, uid: String) {
         let mut entries = self.cleaned_up.lock().insert(key, uid);
         if !entries.is_empty() {
-            // Read the cache without the lock, because `uid` can be user code.
+            // Read the cache without holding the lock, because `uid` can be user code.
             entries.retain(|(key, uid)| self.objects.get(key).is_none_or(|cached| cached.uid() != uid));
             self.cleaned_up.lock().forget(&entries);
         }
     }
 
-    /// Handles a key without a cached object. Unless the watch has just reported the deletion, the object may exist. For
-    /// example, the cache may not have received the object yet, or the object may be undecodable. If the cache selects
-    /// objects by labels or fields, a reported deletion may mean that the object no longer matches.
+    /// Handles a key without a cached object. The object may still exist, unless the watch has just reported its
+    /// deletion. For example, the cache may not have received the object yet, or the object may be undecodable. If the
+    /// cache selects objects by labels or fields, a deletion may also mean that the object no longer matches.
     async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         if self.objects.namespace.as_deref().is_some_and(|own| request.key.namespace() != Some(own)) {
-            // A mapping function or a trigger can add keys of other namespaces, whose objects belong to other operators.
+            // Skip keys of other namespaces, which a mapping function or a trigger can add: these objects belong to
+            // other operators.
             return Ok(Action::await_change());
         }
         if !self.shared.is_selective && self.was_deleted(&request) {
@@ -144,7 +145,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             return Ok(Action::await_change());
         }
         if !stored.metadata.is_terminating() {
-            // The watch will not report the deletion of this object, so check again later.
+            // Check again later, because the watch will not report the deletion of this object.
             return Ok(Action::requeue_after(RECHECK));
         }
         match self.api().get(&request.key).await {
@@ -154,12 +155,12 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Returns whether the newest event for the object of the request is a deletion that no earlier reconciliation has
-    /// handled. After an older deletion, an undecodable object with the same key may have been created, which causes no
-    /// event. Returns `false` if the history contains no event for the object.
+    /// Returns `true` if the newest event for the object is a deletion that no earlier reconciliation has handled. After
+    /// an older deletion, an undecodable object with the same key may exist, whose creation has caused no event. Returns
+    /// `false` if the history contains no event for the object.
     fn was_deleted(&self, request: &ReconcileRequest) -> bool {
         let history = request.history().unwrap_or_default();
-        // Informers of different types can have the same name.
+        // Compare the types as well, because informers of different types can have the same name.
         let is_own = |source: &str| {
             self.shared.caches.resource(source).is_some_and(|(type_id, _)| *type_id == TypeId::of::<K>())
         };
@@ -174,7 +175,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         change == Some(EventChange::Deleted)
     }
 
-    /// Adds the controller's finalizer, if any, before the reconciler can change anything. Returns the stored object.
+    /// Adds the controller's finalizer, if any, before the reconciler can change anything. Returns the object as stored
+    /// by the server.
     async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };
         let (api, options) = (self.api(), self.write_options());

@@ -11,24 +11,23 @@ use pintle_meta::{ApiResource, FieldSelector, LabelSelector, Object, ObjectKey, 
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
-/// The name of the index of child objects by owner uid.
+/// The name of the index that finds children by the uid of their owner.
 const OWNERS: &str = "pintle-operator/owners";
 
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// The type and the resource of each informer, by the informer's name. The value is `None` if informers for
-    /// different resources have the same name.
+    /// The type and the resource of each informer, by name of the informer. `None` if informers for different
+    /// resources have the same name.
     resources: HashMap<String, Option<(TypeId, ApiResource)>>,
-    /// Functions that check whether the cache of a type contains a key.
     contains: HashMap<TypeId, Contains>,
-    /// The types whose changes trigger a reconciliation of their owner.
+    /// The types whose changes cause a reconciliation of the object's owner.
     owned: HashSet<TypeId>,
 }
 
 type Contains = Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
 
-/// The cache for one kind. Reads from this cache reflect the controller's own writes.
+/// The cache for one kind, which also reflects the controller's own writes.
 pub(crate) struct Cached<T: Object> {
     pub(crate) informer: SharedInformer<T>,
     pub(crate) objects: Overlay<T>,
@@ -59,7 +58,6 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Returns the selection for kinds other than the reconciled kind.
     pub(crate) fn others(&self) -> Self {
         Self { labels: LabelSelector::default(), fields: FieldSelector::default(), ..self.clone() }
     }
@@ -76,7 +74,7 @@ impl Caches {
         }
     }
 
-    /// Returns the cache of `T`. The first call for `T` creates the cache and its informer.
+    /// Returns the cache of `T`. The first call creates the cache and its informer.
     pub(crate) fn open<T: Resource + DeserializeOwned>(
         &mut self,
         cluster: &Cluster,
@@ -118,7 +116,7 @@ impl Caches {
         self.contains.get(&type_id).is_some_and(|contains| contains(key))
     }
 
-    /// Returns the cache of `T`. The error explains how to declare the cache.
+    /// Returns the cache of `T`. If the cache of `T` does not exist, the error explains how to declare it.
     pub(crate) fn get<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.by_type.get(&TypeId::of::<T>()).and_then(|cached| cached.downcast_ref());
         cached.ok_or_else(|| {
@@ -131,14 +129,13 @@ impl Caches {
         })
     }
 
-    /// Marks `T` as owned, and indexes its objects by owner.
     pub(crate) fn own<T: Object>(&mut self, cached: &Cached<T>) {
         cached.index_owners();
         self.owned.insert(TypeId::of::<T>());
     }
 
-    /// Returns the cache of the owned type `T`. The error explains how to declare `T` as owned. If `T` is not declared
-    /// as owned, the controller does not notice deleted children.
+    /// Returns the cache of the owned type `T`. If `T` is not declared as owned, the error explains how to declare it.
+    /// The controller would not notice deleted children of a type that is not owned.
     pub(crate) fn get_owned<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.get::<T>()?;
         if !self.owned.contains(&TypeId::of::<T>()) {
@@ -157,7 +154,7 @@ fn short_name<T>() -> &'static str {
 }
 
 impl<T: Object> Cached<T> {
-    /// Indexes the objects by owner. Controllers with the same informer share the index.
+    /// Indexes the objects by owner. Controllers that share an informer also share this index.
     fn index_owners(&self) {
         let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
         match self.informer.add_index(OWNERS, owners) {

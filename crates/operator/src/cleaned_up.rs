@@ -4,22 +4,21 @@ use std::collections::HashMap;
 
 use pintle_meta::ObjectKey;
 
-/// The UIDs of objects whose finalizer was removed, while the cache may still contain an earlier state. Only a later
-/// reconciliation of the key removes an entry, and the controller's predicates may reject the event of the deletion.
-/// Therefore, [`insert`](Self::insert) asks from time to time which entries are still needed.
+/// The UIDs of objects whose finalizer was removed, as long as the cache may contain an earlier state. Only a later
+/// reconciliation of the key removes an entry, but the controller's predicates may reject the deletion event.
+/// Therefore, [`insert`](Self::insert) sometimes makes the caller remove entries that are no longer needed.
 #[derive(Debug, Default)]
 pub(crate) struct CleanedUp {
     uids: HashMap<ObjectKey, String>,
-    /// The number of entries after the last call of `forget`.
     kept: usize,
 }
 
-/// The number of entries that are kept without a check.
+/// The maximum number of entries that are kept without a check.
 const UNCHECKED: usize = 64;
 
 impl CleanedUp {
-    /// Adds an object. If the number of entries has doubled, returns all entries. The caller must then pass the entries
-    /// whose object is no longer cached to [`forget`](Self::forget).
+    /// Adds an object. If the number of entries has doubled, it returns all entries. The caller must then pass the
+    /// entries whose object is no longer cached to [`forget`](Self::forget).
     pub(crate) fn insert(&mut self, key: ObjectKey, uid: String) -> Vec<(ObjectKey, String)> {
         self.uids.insert(key, uid);
         if self.uids.len() <= UNCHECKED + 2 * self.kept {
@@ -30,7 +29,7 @@ impl CleanedUp {
 
     pub(crate) fn forget(&mut self, entries: &[(ObjectKey, String)]) {
         for (key, uid) in entries {
-            // The key may have an entry for a newer object.
+            // Do not remove an entry for a newer object with this key.
             if self.uids.get(key) == Some(uid) {
                 self.uids.remove(key);
             }
@@ -38,7 +37,7 @@ impl CleanedUp {
         self.kept = self.uids.len();
     }
 
-    /// Returns `true` if the finalizer of the object was removed. Removes the entry of the key if it belongs to another
+    /// Returns `true` if the finalizer of the object was removed. Removes the key's entry if it belongs to another
     /// object, or if there is no object.
     pub(crate) fn contains(&mut self, key: &ObjectKey, uid: Option<&str>) -> bool {
         let is_cleaned_up = uid.is_some_and(|uid| self.uids.get(key).is_some_and(|cleaned_up| cleaned_up == uid));

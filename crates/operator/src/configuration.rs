@@ -15,8 +15,8 @@ const SERVER_FIELDS: [&str; 7] = [
     "uid",
 ];
 
-/// Returns the configuration for applying `child`, and the key of `child`. If `child` has no namespace, its namespace
-/// is set to `namespace`, which is the owner's namespace. If `owner` is `None`, no owner reference is added.
+/// Returns the configuration for applying `child`, and the key of `child`. If `child` has no namespace, it gets the
+/// owner's `namespace`. If `owner` is `None`, this function adds no owner reference.
 pub(crate) fn of_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -25,8 +25,8 @@ pub(crate) fn of_child<T: Resource + Serialize>(
     configure(child, namespace, owner, &["name"])
 }
 
-/// Returns the configuration for creating `child`, and the key, like [`of_child`]. The child can use `generateName`
-/// instead of a name. For a child with `generateName`, the name in the key is the `generateName`.
+/// Like [`of_child`], but returns the configuration for creating `child`, which may have a `generateName` instead of
+/// a name. For a child with a `generateName`, the name in the key is the `generateName`.
 pub(crate) fn of_new_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -35,8 +35,8 @@ pub(crate) fn of_new_child<T: Resource + Serialize>(
     configure(child, namespace, Some(owner), &["name", "generateName"])
 }
 
-/// Returns the configuration of `child`, and the key of `child`. `names` contains the names of metadata fields. The
-/// first field that is not empty becomes the name in the key.
+/// Returns the configuration of `child`, and the key of `child`. `names` contains the names of metadata fields, and
+/// the first non-empty field becomes the name in the key.
 fn configure<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -78,8 +78,8 @@ pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -
     Ok(serde_json::json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata, "status": status}))
 }
 
-/// Removes null fields. Most types serialize missing fields as null. If a null were applied, the controller would own
-/// the field.
+/// Removes null fields, which most types serialize for missing values. If a null were applied, the controller would
+/// own the field.
 fn remove_nulls(members: &mut Map<String, Value>) {
     members.retain(|_, value| !value.is_null());
     members.values_mut().for_each(remove_nulls_below);
@@ -93,7 +93,7 @@ fn remove_nulls_below(value: &mut Value) {
     }
 }
 
-/// Returns the object's key. Sets the namespace in the metadata to `namespace` if it is empty.
+/// Returns the key of an object. Sets the namespace to `namespace` if the object's metadata has no namespace.
 fn key_of<T: Resource>(
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,
@@ -122,8 +122,8 @@ fn key_of<T: Resource>(
     Ok(ObjectKey::new(&own, &name))
 }
 
-/// Checks that a child is in the namespace of its namespaced owner. The garbage collector deletes a child whose owner
-/// is in another namespace.
+/// Checks that a child is in its owner's namespace, if the owner has one. The garbage collector deletes a child whose
+/// owner is in another namespace.
 fn check_owner<T: Resource>(
     key: &ObjectKey,
     namespace: Option<&str>,

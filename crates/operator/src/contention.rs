@@ -1,4 +1,4 @@
-//! Detects fields that another writer repeatedly changes back after this controller has written them.
+//! Detects fields that another writer repeatedly reverts after writes of this controller.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -6,14 +6,13 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// The time window in which reverts are counted.
+/// The time window for counting reverts.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// The minimum number of reverts within the window that causes a report. At most one report is made in each window.
+/// The minimum number of reverts in a window that causes a report. Each window has at most one report.
 const REVERTS: usize = 5;
-/// The maximum number of counted reverts.
 const MOST: usize = 1_000;
-/// The number of checks that run without an additional delay between them. A check fails to find the common fields if
-/// the other writer writes again before the check reads the object.
+/// The number of consecutive checks without common fields after which further checks are delayed. A check finds no
+/// common fields if the other writer writes again before the check reads the object.
 const ATTEMPTS: u32 = 3;
 /// The maximum number of times that the interval between two checks is doubled. The longest interval is about an hour.
 const DOUBLINGS: u32 = 6;
@@ -29,18 +28,17 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Returns whether one more call of [`revert`](Self::revert) would cause a report.
+    /// Returns `true` if one more call of [`revert`](Self::revert) would cause a report.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.clone().revert(now).is_some()
     }
 
-    /// Counts a revert. Returns the number of reverts in the last minute if a report is due.
+    /// Counts a revert. If a report is due, returns the number of reverts in the last minute.
     pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
         self.count(now);
         self.report(now)
     }
 
-    /// Counts a revert.
     pub(crate) fn count(&mut self, now: Instant) {
         self.reverts.push_back(now);
         while self.reverts.len() > MOST || self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
@@ -48,8 +46,8 @@ impl Contention {
         }
     }
 
-    /// Returns the number of reverts in the last minute if a report is due. If a report is due, the caller must make
-    /// the report. Call [`count`](Self::count) first.
+    /// If a report is due, returns the number of reverts in the last minute. The caller must then make the report.
+    /// [`count`](Self::count) must be called first.
     pub(crate) fn report(&mut self, now: Instant) -> Option<usize> {
         let period = match self.unfounded {
             0 => WINDOW,
@@ -65,24 +63,22 @@ impl Contention {
         Some(count)
     }
 
-    /// Returns the number of reverts in the minute before `now`.
     pub(crate) fn recent(&self, now: Instant) -> usize {
         self.reverts.iter().filter(|at| now.duration_since(**at) <= WINDOW).count()
     }
 
-    /// Returns `true` if a revert was counted in the minute before `now`.
     pub(crate) fn is_recent(&self, now: Instant) -> bool {
         self.reverts.back().is_some_and(|at| now.duration_since(*at) <= WINDOW)
     }
 
     /// Records whether a check found common fields. After three consecutive checks without common fields, each further
-    /// check doubles the interval to the next check.
+    /// one doubles the interval before the next check.
     pub(crate) fn checked(&mut self, is_contended: bool) {
         self.unfounded = if is_contended { 0 } else { self.unfounded.saturating_add(1) };
     }
 }
 
-/// Returns the fields that `own` took from `other`: fields that `other` owned in the object `before` and `own` owns in
+/// Returns the fields that `own` took from `other`: `other` owned them in the object `before`, and `own` owns them in
 /// the object `after`. The fields have the form `.spec.containers[name=web].image`.
 pub(crate) fn taken_fields(before: &Value, after: &Value, own: &str, other: &str) -> BTreeSet<String> {
     let lost = &owned_fields(before, other) - &owned_fields(after, other);
@@ -90,7 +86,6 @@ pub(crate) fn taken_fields(before: &Value, after: &Value, own: &str, other: &str
     &lost & &gained
 }
 
-/// Returns the fields that a manager owns, for all operations and subresources.
 fn owned_fields(object: &Value, manager: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
@@ -103,7 +98,7 @@ fn owned_fields(object: &Value, manager: &str) -> BTreeSet<String> {
 }
 
 fn visit_leaves(fields: &Map<String, Value>, path: &mut String, found: &mut BTreeSet<String>) {
-    // The entry `.` represents the list or map itself.
+    // Skip the entry `.`, which represents the list or map itself.
     for (name, inner) in fields.iter().filter(|(name, _)| *name != ".") {
         let length = path.len();
         path.push_str(&step(name));
@@ -115,7 +110,7 @@ fn visit_leaves(fields: &Map<String, Value>, path: &mut String, found: &mut BTre
     }
 }
 
-/// Formats a path element of `fieldsV1`: a field name, or the keys, the value or the index of a list item.
+/// Formats a path element of `fieldsV1`: a field name, or the keys, value or index of a list item.
 fn step(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),
@@ -133,7 +128,7 @@ fn step(element: &str) -> String {
 }
 
 /// Returns the field managers other than `own` that own the field at `path`, according to the object's `managedFields`.
-/// `applied` is the applied configuration, to whose lists the indexes in `path` refer.
+/// `applied` is the applied configuration, which the list indexes in `path` refer to.
 pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, own: &str) -> Vec<String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut managers: Vec<_> = entries
@@ -149,9 +144,9 @@ pub(crate) fn other_managers(object: &Value, path: &[String], applied: &Value, o
     managers
 }
 
-/// Returns `true` if `fields` contains the field at `path`, or a list or map around this field as a whole.
+/// Returns `true` if `fields` contains the field at `path`, or a whole list or map around this field.
 fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
-    // A manager that owns some items of a list does not own the whole list.
+    // A manager that owns only some items of a list does not own the whole list.
     let Some((name, below)) = path.split_first() else { return fields.keys().any(|field| field == ".") };
     let inner = match name.parse::<usize>() {
         Ok(index) if applied.is_array() => &applied[index],
@@ -167,16 +162,16 @@ fn owns(fields: &Map<String, Value>, path: &[String], applied: &Value) -> bool {
     matching.any(|(_, fields)| fields.as_object().is_none_or(|fields| fields.is_empty() || owns(fields, below, inner)))
 }
 
-/// Returns `true` if the list item matches `keys`, which is a JSON object. If the item does not contain a key, the
-/// server sets a default for the key, so the key matches every value.
+/// Returns `true` if the list item matches `keys`, which is a JSON object. A missing key matches every value, because
+/// the server sets a default for it.
 fn has_keys(item: &Value, keys: &str) -> bool {
     let keys = serde_json::from_str::<Map<String, Value>>(keys).unwrap_or_default();
     !keys.is_empty() && keys.iter().all(|(name, value)| item.get(name).is_none_or(|given| given == value))
 }
 
-/// Returns whether the field at `path` has the same value in both objects. Returns `None` if the field is missing in
-/// one of the objects. Also returns `None` if the path contains list indexes, because the indexes may be different on
-/// the server.
+/// Returns whether the field at `path` has the same value in both objects, or `None` if the result is unknown. The
+/// result is unknown if the field is missing in one of the objects. The result is also unknown if the path contains
+/// list indexes, which may be different on the server.
 pub(crate) fn is_equal_at(path: &[String], one: &Value, other: &Value) -> Option<bool> {
     let at = |object| path.iter().try_fold(object, |value: &Value, name| value.as_object()?.get(name));
     let (one, other): (Option<&Value>, Option<&Value>) = (at(one), at(other));

@@ -70,10 +70,10 @@ pub struct Context<K: Resource> {
 
 struct Call<K> {
     request: ReconcileRequest,
-    /// The reconciled object, or `None` if it no longer exists.
+    /// The reconciled object, or `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last applies for the children and the status of the reconciled object. The field is initialized lazily,
-    /// because most reconciliations apply nothing.
+    /// The last applies of the reconciled object's children and status. Initialized lazily, because most
+    /// reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
     conditions: Mutex<own_conditions::Used>,
 }

@@ -126,7 +126,6 @@ pub struct ControllerBuilder<K: Resource> {
     filter: Filter<K>,
     config: ControllerConfig,
     concurrency: Option<Concurrency>,
-    /// Functions that [`Controller::bind`] calls, one for each additional kind and source.
     steps: Vec<Step>,
     /// The types that the controller owns, watches or reads.
     used: HashSet<TypeId>,
@@ -139,7 +138,6 @@ pub struct ControllerBuilder<K: Resource> {
 type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
 type Step = Box<dyn FnOnce(EngineBuilder, &mut Binding<'_>) -> EngineBuilder + Send>;
 
-/// The context for the functions that [`Controller::bind`] calls.
 struct Binding<'a> {
     cluster: &'a Cluster,
     selection: Selection,
@@ -219,8 +217,8 @@ impl<K: Resource> ControllerBuilder<K> {
 
     /// Reconciles only objects whose fields match `selector`, such as the Pods of a node with `spec.nodeName=a`. The API
     /// server supports only some fields: `metadata.name`, `metadata.namespace`, and the fields that the kind or its
-    /// CustomResourceDefinition declares as selectable. The selector is used only for the reconciled kind. Objects that
-    /// no longer match are handled as described for [`labels`](Self::labels).
+    /// CustomResourceDefinition declares as selectable. The selector applies only to the reconciled kind. The controller
+    /// treats objects that no longer match the selector like objects that lose their [labels](Self::labels).
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.selection.fields = selector;
         self
@@ -453,7 +451,7 @@ pub(crate) struct Surroundings {
 impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
     /// Connects the controller to a cluster and starts its informers.
     ///
-    /// If `shard` is `Some`, the controller processes only the keys of this shard.
+    /// If `shard` is `Some`, the controller processes only keys of this shard.
     pub(crate) fn bind(self, surroundings: &Surroundings, shard: Option<Shard>) -> Engine {
         let Self { builder, functions } = self;
         let ControllerBuilder { mut name, field_manager, selection, filter, mut config, concurrency, steps, .. } =

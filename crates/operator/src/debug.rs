@@ -23,27 +23,25 @@ use self::document::{Check, Document, Explanation, FORMAT, LeftOut, MOST, Phase,
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
 
-/// The data sources of the debug page. The sources are read only when a request is handled.
+/// The data sources of the debug page, which are read when a request is handled.
 pub(crate) struct Debug {
-    /// The name of the manager.
     pub(crate) name: String,
     pub(crate) started: SystemTime,
     pub(crate) status: ManagerStatus,
-    /// The informers of each cluster.
     pub(crate) informers: Vec<InformerFactory>,
     pub(crate) shards: Vec<ShardsStatus>,
     pub(crate) stop: CancellationToken,
 }
 
 impl Debug {
-    /// Returns the HTML page. The HTML is the same for all programs.
+    /// Returns the HTML page, which is the same for all programs.
     pub(crate) fn page(&self) -> Response<Full<Bytes>> {
         let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page::HTML);
         page::add_headers(response.headers_mut());
         response
     }
 
-    /// Returns the state of the manager as JSON. `waits_for` is the reason why the manager has not yet started.
+    /// Returns the manager's state as JSON. `waits_for` is the reason why the manager has not yet started.
     pub(crate) fn json(
         &self,
         query: Option<&str>,
@@ -90,8 +88,7 @@ impl Debug {
         }
     }
 
-    /// Returns the explanation that the query requests. The error contains the status and the text of the error
-    /// response.
+    /// Returns the explanation that the query requests. An error contains the status and the text of the response.
     fn explained(
         &self,
         query: Option<&str>,

@@ -24,9 +24,8 @@ use crate::error::OperatorError;
 const CLIENT_CONFIG: &str = "/conversion/webhook/clientConfig";
 /// How long the manager waits for the API server to serve a new custom resource.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// The delay between installation attempts.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often an adoption is repeated if the managed fields have moved since the read.
+/// How often an adoption is repeated because the managed fields have moved since the read.
 const ADOPTIONS: u32 = 3;
 /// The minimum delay between warnings about failed attempts.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
@@ -41,7 +40,6 @@ pub(crate) struct Installer {
 }
 
 enum Failure {
-    /// The failed request can be retried.
     Temporary(ApiError),
     Final(OperatorError),
 }
@@ -54,8 +52,8 @@ impl From<ApiError> for Failure {
 
 impl Installer {
     /// Installs a definition and waits until the server serves the resource. The installed definition is kept if this
-    /// build must not replace it. Failed requests are retried indefinitely, unless the server rejects the request.
-    /// Passes each failure to `report`.
+    /// build must not replace it. Retries failed requests indefinitely, unless the server rejects the request. Passes
+    /// each failure to `report`.
     pub(crate) async fn install(
         &self,
         cluster: &Cluster,
@@ -94,8 +92,8 @@ impl Installer {
         }
     }
 
-    /// Creates or applies the definition, unless this build must keep the installed definition. Returns the installed
-    /// definition.
+    /// Creates or applies the definition, unless this build must keep the installed definition. Returns the definition
+    /// that is installed afterwards.
     async fn apply_or_keep(
         &self,
         cluster: &Cluster,
@@ -119,7 +117,7 @@ impl Installer {
                     return Err(Failure::Final(OperatorError::Definition { name: name.clone(), problem }));
                 }
             }
-            // After an adoption, read and decide again, because another build may have written the definition before
+            // After an adoption, read the definition and decide again, because another build may have written it before
             // the adoption.
             match managers::adopt::<CustomResourceDefinition>(cluster, name, &stored, &options).await {
                 Ok(true) => {}
@@ -137,8 +135,8 @@ impl Installer {
         installed: CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, ApiError> {
         let mut own = definition.clone();
-        // Because of the resourceVersion, the server returns a conflict if another build has written the definition
-        // since it was read.
+        // With this resourceVersion, the server returns a conflict if another build has written the definition since
+        // the read.
         own.metadata.resource_version = installed.metadata.resource_version;
         cluster.api().apply(&own, &WriteOptions::apply(&self.field_manager)).await
     }
@@ -180,8 +178,8 @@ fn not_established(name: &str, reason: String) -> Failure {
     Failure::Final(OperatorError::NotEstablished { name: name.into(), seconds: LIMIT.as_secs(), reason })
 }
 
-/// Keeps the installed definition. Only the certificates of the conversion webhook are updated if both definitions have
-/// the same webhook server.
+/// Keeps the installed definition. Updates only the certificates of the conversion webhook, and only if both
+/// definitions have the same webhook server.
 async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,

@@ -10,8 +10,8 @@ use crate::reconciler::BoxFuture;
 
 pub(crate) type LeaderService = Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Returns a controller with a single key, whose reconciliation runs the service. The service is dropped when the
-/// leadership term ends. If the service fails, the controller restarts it with backoff.
+/// Returns a controller with a single key, whose reconciliation runs the service. The controller drops the
+/// service at the end of the leadership term. If the service fails, the controller restarts it with backoff.
 pub(crate) fn controller(name: &str, service: LeaderService, stop: &CancellationToken) -> Engine<Singleton> {
     let stop = stop.clone();
     Engine::singleton(name).reconciler(move |_: ReconcileRequest<Singleton>| {

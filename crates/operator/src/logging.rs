@@ -17,6 +17,6 @@ use tracing_subscriber::filter::LevelFilter;
 /// ```
 pub fn init_tracing() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    // An error means that a subscriber is already installed.
+    // Ignore the error, which means that a subscriber is already installed.
     _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

@@ -94,7 +94,7 @@ pub struct Manager {
     replaces_newer: bool,
     /// Definitions to install in other clusters than the manager's own cluster.
     other_definitions: Vec<(Cluster, CustomResourceDefinition)>,
-    /// The other clusters, whose informers are also shown on the debug page.
+    /// The other clusters, whose informers the debug page also shows.
     other_clusters: Vec<Cluster>,
     controllers: Vec<Bind>,
     sharded: Vec<replicas::Sharded>,
@@ -106,7 +106,7 @@ pub struct Manager {
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
     engine: Engine,
-    /// The configuration error of the first misconfigured controller, which `run` returns.
+    /// The first configuration error of a controller, which `run` returns.
     fault: Option<OperatorError>,
 }
 

@@ -1,9 +1,9 @@
-//! Validates names before requests are sent, because the API server would reject every request with an invalid name.
+//! Validates names before any request, because the API server would reject every request with an invalid name.
 
 use pintle_meta::label_key_faults;
 
-/// Returns `true` if `name` is a domain-qualified name, such as `example.com/name`. For finalizers with other names,
-/// API servers return an error for built-in kinds and a warning for custom resources.
+/// Returns `true` if `name` is a domain-qualified name, such as `example.com/name`. For a finalizer with another
+/// name, API servers return an error for built-in kinds and a warning for custom resources.
 pub(crate) fn is_finalizer(name: &str) -> bool {
     name.contains('/') && label_key_faults(name).is_empty()
 }

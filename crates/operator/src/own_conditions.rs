@@ -1,8 +1,8 @@
-//! Determines which conditions are part of a status apply.
+//! Determines the conditions that a status apply must contain.
 //!
 //! A reconciler passes all conditions of its object, including the conditions of other field managers. The cached
-//! conditions of other field managers may be outdated, and applying them would overwrite newer values. The conditions
-//! of other field managers are therefore omitted from an apply.
+//! conditions of other field managers may be outdated, and applying them would overwrite newer values. Therefore, an
+//! apply omits the conditions of other field managers.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ pub(crate) fn types(configuration: &Value) -> BTreeSet<String> {
     items.filter_map(|item| item["type"].as_str()).map(str::to_owned).collect()
 }
 
-/// Removes the conditions that `read` contains, unless `own` contains their types. Returns `true` if conditions were
-/// removed.
+/// Removes the conditions that are in `read`, except conditions whose types are in `own`. Returns `true` if conditions
+/// were removed.
 pub(crate) fn remove_others(configuration: &mut Value, own: &BTreeSet<String>, read: &[Condition]) -> bool {
     let Some(Value::Array(items)) = configuration.pointer_mut(CONDITIONS) else { return false };
     let before = items.len();
@@ -36,7 +36,7 @@ pub(crate) fn remove_others(configuration: &mut Value, own: &BTreeSet<String>, r
 }
 
 /// Returns the condition types that the field manager `own` has set, based on the `managedFields` of `object`. Returns
-/// `None` if the list of conditions is atomic, which means that the last writer owns the whole list.
+/// `None` if the list of conditions is atomic, because the last writer then owns the whole list.
 pub(crate) fn types_of_manager(object: &Value, own: &str) -> Option<BTreeSet<String>> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     let (mut types, mut has_keys, mut has_whole) = (BTreeSet::new(), false, false);

@@ -149,7 +149,7 @@ pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
 
 impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
-        // Calling the reconciler inside the future ensures that it panics only while the future is polled.
+        // Call the reconciler inside the future, so that it can panic only while the future is polled.
         Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
     }
 

@@ -1,4 +1,4 @@
-//! Detects objects that are alternately changed by this controller and another writer.
+//! Detects objects that this controller and another writer change in turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,28 +10,25 @@ use tokio::time::Instant;
 
 use crate::contention::{Contention, WINDOW};
 
-/// The maximum number of writers and objects for which changes are counted. Without a limit, a controller with many
-/// frequently changed objects would use too much memory.
+/// The maximum number of pairs of writers and objects whose changes are counted. Without a limit, a controller with
+/// many frequently changed objects would use too much memory.
 const MOST: usize = 1_000;
 
-/// The minimum time between two checks of a controller. Each check sends two requests.
+/// The minimum time between two checks of a controller, each of which sends two requests.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 
-/// Another writer that repeatedly causes the reconciliation of a key by changing an object.
+/// Another writer whose changes of an object repeatedly cause the reconciliation of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rival {
-    /// The reconciled key.
     key: ObjectKey,
-    /// The name of the object's informer.
     pub(crate) source: Arc<str>,
     /// The changed object, which is the reconciled object or another object.
     pub(crate) object: ObjectKey,
-    /// The writer's field manager.
     pub(crate) manager: String,
 }
 
 /// The changes by other writers to objects that this controller also writes. Only changes that cause a reconciliation
-/// are counted.
+/// count.
 #[derive(Debug, Default)]
 pub(crate) struct Rivals {
     turns: HashMap<Rival, Contention>,
@@ -40,9 +37,9 @@ pub(crate) struct Rivals {
 
 impl Rivals {
     /// Counts a change if the newest of `causes` is a change by another writer, and the field manager `own` has changed
-    /// the same object in the preceding minute. If a check is due, this method returns the writer and the number of its
-    /// changes in the last minute. If this method returns a writer, the caller must check whether the controller and
-    /// the writer change the same fields.
+    /// the same object within the last minute. If a check is due, it returns this writer and the number of the writer's
+    /// changes in the last minute. The caller must then check whether the controller and the writer change the same
+    /// fields.
     pub(crate) fn turn(
         &mut self,
         key: &ObjectKey,

@@ -29,7 +29,7 @@ use crate::error::OperatorError;
 
 /// The timeout for receiving the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// The maximum duration of a connection. Each connection serves one request.
+/// The maximum duration of a connection, which serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
 /// The maximum number of open connections. When this number is reached, accepting a connection closes an older
 /// connection.
@@ -43,14 +43,14 @@ pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub(crate) struct Page {
     pub(crate) status: ManagerStatus,
     pub(crate) metrics: InMemoryProvider,
-    /// The reason why the controllers are not running yet, or `None` once they run.
+    /// The reason why the controllers are not running yet, or `None` when they run.
     pub(crate) waits: Arc<Mutex<Option<String>>>,
     pub(crate) live_checks: Vec<(String, Check)>,
     pub(crate) ready_checks: Vec<(String, Check)>,
     pub(crate) debug: Option<Arc<Debug>>,
 }
 
-/// The place where the server accepts connections.
+/// The address or the listener on which the server accepts connections.
 #[derive(Debug)]
 pub(crate) enum Listen {
     Address(SocketAddr),
@@ -92,9 +92,9 @@ pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     }
 }
 
-/// Closes a connection if the connection limit is reached. If possible, closes the oldest connection that has not sent
-/// a request, and otherwise the oldest connection. This rule prevents a client that opens connections without sending
-/// requests from delaying probes.
+/// Closes a connection if the connection limit is reached. Prefers the oldest connection that has not sent a request,
+/// or else closes the oldest connection. Therefore, a client that opens connections without sending requests cannot
+/// delay probes.
 fn make_room(open: &mut VecDeque<Connection>) {
     open.retain(|connection| !connection.task.is_finished());
     if open.len() >= CONNECTIONS {
@@ -179,8 +179,8 @@ fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health
 }
 
-/// Runs a health check that the program has added. If the check panics, it is reported as failed, so that the client
-/// receives a response.
+/// Runs a health check that the program has added. A check that panics counts as failed, so that the client receives a
+/// response.
 fn run_check(check: &Check) -> Result<(), String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
         .unwrap_or_else(|_| Err("the check panicked".into()))

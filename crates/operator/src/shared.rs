@@ -1,4 +1,4 @@
-//! The data that all reconciliations of a controller share.
+//! The data shared by all reconciliations of a controller.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub(crate) struct Shared<K: Resource> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for the reconciled object. If the object does not exist, this method returns an empty
-    /// value that is not shared.
+    /// Returns the last applies for the reconciled object. If the object does not exist, returns an empty value that
+    /// is not shared.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
         match exists {
@@ -44,8 +44,8 @@ impl<K: Resource> Shared<K> {
     }
 }
 
-/// Runs `write` and drops it when the leadership term ends. Code that blocks its thread may continue after the end of
-/// the term, but no more writes are sent.
+/// Runs `write`, but drops it when the leadership term ends. Code that blocks its thread may continue after the term,
+/// but sends no more writes.
 pub(crate) async fn within_term<R>(
     leadership: Option<&Leadership>,
     write: impl Future<Output = Result<R, ApiError>>,

@@ -1,7 +1,7 @@
-//! Signals that stop the program.
+//! Handles the signals that stop the program.
 //!
-//! Signals are sent to the process, so all managers in a program share one thread for signal handling. A tokio task
-//! could not handle signals while all threads of the program's runtime are blocked.
+//! The operating system sends signals to the process, so all managers share one thread for signal handling. A tokio
+//! task could not handle signals while all threads of the program's runtime are blocked.
 
 use std::io;
 use std::process::exit;
@@ -47,7 +47,7 @@ impl State {
         self.next += 1;
         match self.signal {
             Some(_) => run.stop.cancel(),
-            // The program continues after an earlier run has failed, so cancel the planned exit.
+            // Cancel the planned exit, because the program continues after an earlier run has failed.
             None => self.exit = None,
         }
         self.runs.push(run.clone());
@@ -58,8 +58,8 @@ impl State {
         self.runs.retain(|run| run.number != number);
     }
 
-    /// Records that a run has returned. If no signal has arrived and no other run is active, the timeout for exiting
-    /// the process starts now.
+    /// Records that a run has returned. If no signal has arrived and no other run is active, the process exits after a
+    /// timeout.
     fn ended(&mut self, run: &Run, now: Instant) {
         self.remove(run.number);
         if self.signal.is_none() && self.runs.is_empty() {
@@ -67,8 +67,8 @@ impl State {
         }
     }
 
-    /// Returns the tokens of the runs to stop. If all runs are already stopping or have ended, this method returns
-    /// `None`, because the process must exit immediately.
+    /// Returns the tokens that stop the active runs. If all runs are already stopping or have ended, returns `None`,
+    /// because the process must exit immediately.
     fn signalled(&mut self, name: &'static str, now: Instant) -> Option<Vec<CancellationToken>> {
         if self.signal.is_some() || self.runs.is_empty() {
             return None;
@@ -83,8 +83,7 @@ impl State {
 impl Exit {
     /// Returns `None` if the addition overflows.
     fn after(shutdown_timeout: Duration, now: Instant) -> Option<Self> {
-        // The controllers' watchdog must exit the process first, because it logs the reconciliations that block their
-        // threads.
+        // Exit later than the controllers' watchdog, because it logs the reconciliations that block their threads.
         let watchdog = (shutdown_timeout / 10).min(Duration::from_secs(2));
         let after = shutdown_timeout.checked_add(watchdog)?.checked_add(Duration::from_millis(1_500))?;
         Some(Self { at: now.checked_add(after)?, shutdown_timeout })
@@ -95,8 +94,8 @@ impl Exit {
 pub(crate) struct StopOnSignal(Run);
 
 impl StopOnSignal {
-    /// Starts to listen for signals. A second signal or a signal after the end of all runs exits the process with code
-    /// 1.
+    /// Starts to listen for signals. A second signal, or a signal after the end of all runs, exits the process with
+    /// code 1.
     ///
     /// # Errors
     ///
@@ -118,7 +117,7 @@ impl StopOnSignal {
         &self.0.stop
     }
 
-    /// Limits how long the process may continue after the run has returned.
+    /// Records the end of the run, and limits the time for which the process may continue.
     pub(crate) fn ended(self) {
         STATE.send_modify(|state| state.ended(&self.0, Instant::now()));
     }
@@ -130,7 +129,7 @@ impl Drop for StopOnSignal {
     }
 }
 
-/// Starts the signal handling thread. The thread never ends.
+/// Starts the thread for signal handling, which never ends.
 fn start_thread() -> io::Result<()> {
     let (sender, installed) = mpsc::channel();
     let logs = get_default(Clone::clone);

@@ -1,7 +1,7 @@
 //! A `DeltaFIFO` whose known objects are in an `Indexer`, as in an informer. A producer adds objects to the queue, and
 //! a consumer updates the indexer.
 //!
-//! One object in the indexer is missing from the last list, so the queue delivers a deletion of this object.
+//! The last list omits an object of the indexer, so the queue delivers a deletion of this object.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::{Arc, RwLock};
@@ -56,7 +56,7 @@ fn main() -> Result<(), StoreError> {
     };
     let mut fifo: Fifo = DeltaFifo::new(key_func, config);
 
-    // The first list. The queue has synced when all objects in this list have been processed.
+    // This is the first list. The queue has synced when all objects in the first list have been processed.
     fifo.replace(vec![pod("obj1"), pod("obj2"), pod("obj3")], "10")?;
     while let Some(popped) = fifo.pop() {
         process(popped, &store)?;

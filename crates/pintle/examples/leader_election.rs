@@ -22,8 +22,8 @@ async fn replica(
     };
     let (started, stopped, observed) = (say.clone(), say.clone(), say);
     let callbacks = LeaderCallbacks {
-        // The work of the leader, which should end when `cancelled` returns. If the work is still running at the
-        // deadline of the leadership term, the elector drops it.
+        // Runs the work of the leader, which should end when `cancelled` returns. At the deadline of the leadership
+        // term, the elector drops work that is still running.
         on_started_leading: async |leadership: Leadership| {
             started("OnStartedLeading".into());
             leadership.cancelled().await;

@@ -23,8 +23,7 @@ async fn main() -> anyhow::Result<()> {
     });
     ensure!(updated.await?.spec.replicas == Some(2));
 
-    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. The key of a container is its
-    // name.
+    // A merge patch replaces whole lists. A strategic merge patch merges lists by key, such as the name of a container.
     let merge = Patch::Merge(json!({"metadata": {"labels": {"team": "a"}}}));
     deployments.patch("web", &merge, &options).await?;
     let sidecar = json!({"spec": {"template": {"spec": {"containers": [{"name": "proxy", "image": "envoy"}]}}}});

@@ -43,7 +43,7 @@ async fn main() -> anyhow::Result<()> {
     let chunks = futures_util::stream::iter(chunks);
     maps().header("Content-Type", "application/json").body_stream(chunks).send().await?;
 
-    // 4. The body is an object.
+    // 4. The body is a typed object.
     let stored: ConfigMap = maps().json(&map("from-object")).object().await?;
     println!("{} has resourceVersion {}", stored.name(), stored.resource_version());
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use pintle::controller::{Controller, EnqueueMapped};
 use pintle::prelude::*;
 
-/// The key. One reconciliation handles all objects of a tenant.
+/// The key of the controller. One reconciliation handles all objects of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Tenant(String);
 

@@ -20,8 +20,8 @@ fn main() -> Result<(), ThrottleError> {
         Box::new(BucketRateLimiter::new(TokenBucket::full(100.0, 100))),
     ]);
     let queue: WorkQueue<String> = WorkQueue::new(QueueConfig { limiter: Box::new(limiter), ..QueueConfig::default() });
-    // Like client-go's `flowcontrol.NewTokenBucketRateLimiter`. The limiter allows at most 200 calls per second for all
-    // threads together, after a burst of 10.
+    // This limiter is like client-go's `flowcontrol.NewTokenBucketRateLimiter`. The limiter allows at most 200 calls
+    // per second for all threads together, after a burst of 10.
     let throttle = Throttle::new(200.0, 10, StdClock);
     let runs = Mutex::new(BTreeMap::<String, u32>::new());
 
@@ -57,7 +57,7 @@ fn main() -> Result<(), ThrottleError> {
 
     let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{runs:?}");
-    // If a key is added while a worker processes it, the key runs again.
+    // A key that is added while a worker processes it runs again, so the number of runs can be higher.
     assert!(runs.len() == 11 && runs["team-a/web-3"] >= 3, "{runs:?}");
     Ok(())
 }

@@ -88,8 +88,8 @@ async fn main() -> anyhow::Result<()> {
     pods.delete("web-2", &DeleteOptions::default()).await?;
     ensure!(eventually(within, async || count("web-2") >= 2).await);
 
-    // client-go's `ShutDownWithDrain`. The queue no longer accepts keys. The workers process the remaining keys and
-    // then end.
+    // As with client-go's `ShutDownWithDrain`, the queue no longer accepts keys. The workers process the remaining keys
+    // and then end.
     handler.remove().await;
     let report = queue.shut_down(ShutdownMode::FinishBacklog).await;
     workers.join_all().await;

@@ -33,7 +33,7 @@ pub struct Backoff {
     config: BackoffConfig,
     jitter: Jitter,
     delay: Duration,
-    /// The number of times that the delay can still increase. Each failure decrements this number.
+    /// The number of further failures that increase the delay.
     steps: u32,
 }
 

@@ -29,17 +29,17 @@ use std::time::{Duration, Instant};
 pub struct TokenBucket {
     qps: f64,
     burst: u32,
-    /// The number of tokens gained per nanosecond, in units of `1 / ONE`. The field is `None` if the rate is unlimited.
+    /// The number of tokens gained per nanosecond, in units of `1 / ONE`, or `None` if the rate is unlimited.
     per_nano: Option<i128>,
     /// The number of tokens in the bucket, at most `burst`, in units of `1 / ONE`. The level is negative if callers
     /// have reserved tokens that the bucket has not gained yet.
     level: i128,
-    /// The time at which `level` was computed. The time is `None` until the bucket is first used.
+    /// The time at which `level` was computed, or `None` before the first use of the bucket.
     at: Option<Instant>,
 }
 
-/// The fixed-point scale of `level`. At this scale, even the largest burst fits into an `i128`, and rates down to one
-/// token in a million years can be represented.
+/// The fixed-point scale of `level`. With this scale, an `i128` holds even the largest burst, and can represent rates
+/// down to one token in a million years.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
@@ -53,7 +53,7 @@ impl TokenBucket {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Round up the rate so that no token becomes available late. For example, at 10 tokens per second, a token
+            // Round the rate up, so that no token becomes available late. For example, at 10 tokens per second, a token
             // must be available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
@@ -119,7 +119,7 @@ impl TokenBucket {
         if wait == Duration::MAX { None } else { now.checked_add(wait) }
     }
 
-    /// Takes a token even if the bucket has not gained it yet.
+    /// Takes a token, even one that the bucket has not gained yet.
     pub(crate) fn take(&mut self) {
         if self.per_nano.is_some() {
             self.level -= ONE;
@@ -135,7 +135,7 @@ impl TokenBucket {
         } else if self.burst == 0 || per_nano == 0 {
             Duration::MAX
         } else {
-            // Round up the wait so that the token is available when the wait ends.
+            // Round the wait up, so that the token is available at its end.
             let nanos = (missing + per_nano - 1) / per_nano;
             u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
         }

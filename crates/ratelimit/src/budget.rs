@@ -10,8 +10,8 @@ thread_local! {
     static READY_POLLS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of ready polls on a thread before tasks must yield, if the executor has no budget. The limit equals
-/// tokio's cooperative budget. In the model checkers loom and shuttle, tasks do not have to yield.
+/// The number of ready polls on a thread after which tasks must yield, if the executor has no budget. The limit is the
+/// same as in tokio's cooperative budget. Under the model checkers loom and shuttle, tasks do not have to yield.
 const LIMIT: u32 = if cfg!(any(pintle_loom, pintle_shuttle)) { u32::MAX } else { 128 };
 
 /// Makes a task yield after `LIMIT` ready polls. All budgets on a thread share one counter of ready polls.

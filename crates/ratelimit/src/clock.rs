@@ -119,7 +119,7 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// The time does not advance in the model checker. Tests with deadlines use `ManualClock` instead.
+// Do not wait, because time does not advance in the model checker.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

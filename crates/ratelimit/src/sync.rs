@@ -7,8 +7,8 @@ pub(crate) use std::{sync as imp, thread};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
-/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked, and the data is always
-/// consistent when user code is called.
+/// A mutex that ignores poisoning. The data is consistent whenever user code is called, and only user code
+/// can panic while the mutex is locked.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

@@ -38,23 +38,23 @@ pub struct Throttle<C = StdClock> {
 }
 
 struct Shared<C> {
-    /// The lock is held only for a few operations, and is never held while a waker is called.
+    /// Locked only for a few operations, and never while a waker is called.
     state: Mutex<State>,
     clock: C,
     qps: f64,
 }
 
 struct State {
-    /// Each waiter has reserved one token from this bucket, which may not be available yet.
+    /// Each waiter has reserved one token of this bucket, which the bucket may not have gained yet.
     bucket: TokenBucket,
-    /// The waiters in FIFO order. The first waiter always has a waker, except during its poll. When the first waiter
-    /// leaves the queue, it wakes the next waiter.
+    /// The waiters in FIFO order. The first waiter has a waker, except during its poll. When the first waiter leaves
+    /// the queue, it wakes the next waiter.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
 }
 
-/// The position of a waiter in the queue. Earlier waiters have lower positions.
+/// The position of a waiter in the queue, which is lower for earlier waiters.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
@@ -218,18 +218,17 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A waiter in the queue. The waiter leaves the queue when its `Turn` is dropped.
+/// A waiter, which leaves the queue when its `Turn` is dropped.
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The position in the queue, and the time at which the reserved token becomes available. `None` unless the waiter
-    /// is in the queue.
+    /// The waiter's position and the time at which its token becomes available, or `None` if it is not in the queue.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait. If the wait is not over, returns the time at which the caller should poll again.
-    /// The throttle may call the waker earlier.
+    /// Returns the result of the wait. If the wait is not over, returns the time of the next poll as an error. The
+    /// throttle may call the waker before this time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -251,7 +250,7 @@ impl<C: Clock> Turn<'_, C> {
             let left = state.leave(place);
             drop(state);
             self.place = None;
-            // A panic of the next waiter's waker must not lose this waiter's token.
+            // If waking the next waiter panics, this waiter must still get its token.
             discard(wake_next(left));
             return Ok(Ok(()));
         }
@@ -262,8 +261,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Reserves a token. Returns `None` if the token is already available. If the caller has to wait, returns the
-    /// position of the new waiter, and the time at which its token becomes available.
+    /// Reserves a token, and returns `None` if it is already available. If the caller has to wait, returns the waiter's
+    /// position and the time at which the token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -290,7 +289,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // If `stop` removed the waiter, there is no token to return.
+        // A waiter that `stop` has removed has no token to return.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -300,16 +299,16 @@ impl<C> Drop for Turn<'_, C> {
 }
 
 struct Left {
-    /// The waker of the removed waiter. The caller must drop it outside the lock.
+    /// The removed waiter's waker, which the caller must drop outside the lock.
     _own: Option<Waker>,
-    /// The waker of the new first waiter in the queue. The caller must call this waker.
+    /// The waker of the new first waiter, which the caller must call.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns the time at which the reserved token of a waiter becomes available. `latest` is the time that was
-    /// computed when the waiter joined the queue. The first waiter may get its token earlier, because other waiters may
-    /// have returned tokens.
+    /// Returns the time at which a waiter's reserved token becomes available. `latest` is this time as computed when
+    /// the waiter joined the queue. The first waiter may get its token earlier, because other waiters may have returned
+    /// tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

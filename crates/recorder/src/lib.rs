@@ -50,7 +50,7 @@ mod writer;
 pub use recorder::{Recorded, Recorder};
 pub use recording::{Recording, Replayed};
 
-// The examples of the README run as tests.
+// Runs the README examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -12,12 +12,11 @@ use pintle_meta::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// An entry of a recording: a header line and a body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Line {
-    /// The time since the start of the recording.
+    /// The time of the entry since the start of the recording.
     pub(crate) at: Duration,
-    /// The number of the request, starting from 1.
+    /// The number of the entry's request, starting from 1.
     pub(crate) call: u64,
     pub(crate) record: Record,
 }
@@ -33,13 +32,12 @@ pub(crate) enum Record {
     Event(WatchEvent<RawObject>),
     Failed(Box<Failure>),
     End,
-    /// The recording has ended because its file has reached the size limit.
+    /// The recording has ended because its file is full.
     Full,
-    /// The reason why the recording stopped. The file contains no later entries.
+    /// The reason why the recording has stopped, after which there are no more entries.
     Lost(String),
 }
 
-/// The recorded source.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Source {
@@ -50,7 +48,7 @@ pub(crate) struct Source {
     pub(crate) namespace: Option<String>,
 }
 
-/// The options of a request, recorded for people who read the file.
+/// The options of a request, which the recording contains only for human readers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Requested {
@@ -75,7 +73,7 @@ pub(crate) struct Failure {
     message: String,
     status: Option<Box<Status>>,
     retry_after: Option<Duration>,
-    /// Absent if `false`, and in older recordings.
+    /// Absent if `false`, and in recordings of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     earlier_may_have_acted: Option<bool>,
     method: Option<String>,
@@ -108,11 +106,10 @@ struct TooLarge {
 /// The maximum length of a header line, in bytes.
 const LONGEST: u64 = 256;
 
-/// The prefix of the entry type if an object is too large to be recorded.
+/// The prefix for the type of an entry whose object is too large to be recorded.
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
-    /// Returns the approximate size of the entry in memory.
     pub(super) fn size(&self) -> usize {
         let object = match &self.record {
             Record::Item(RawObject::Json(json))
@@ -126,14 +123,13 @@ impl Line {
         size_of::<Self>() + object
     }
 
-    /// Returns the header line and the body of the entry.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let Self { at, call, record } = self;
         let (what, body) = record.written();
         [format!("{} {call} {what} {}\n", at.as_micros(), body.len()).as_bytes(), &body, b"\n"].concat()
     }
 
-    /// Reads the next entry, or returns `None` at the end of the file or if the last entry is incomplete.
+    /// Reads the next entry, or returns `None` if there is no complete entry left.
     pub(crate) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut header = String::new();
         file.by_ref().take(LONGEST).read_line(&mut header)?;
@@ -162,7 +158,6 @@ impl Line {
 }
 
 impl Record {
-    /// Returns the type and the body of the entry.
     fn written(&self) -> (String, Bytes) {
         let (what, body) = match self {
             Self::Source(source) => ("SOURCE", json(source)),
@@ -286,7 +281,7 @@ impl From<&WatchOptions> for Requested {
 impl From<TooLarge> for RawObject {
     fn from(found: TooLarge) -> Self {
         let TooLarge { key, uid, resource_version, size, limit } = found;
-        // Parsing should succeed, because a server accepts only objects with valid names.
+        // Parsing should succeed, because a server accepts only valid object names.
         let key = key.and_then(|key| key.parse().ok());
         Oversized { key, uid, resource_version, size, limit }.into()
     }
@@ -304,8 +299,8 @@ impl From<&ApiError> for Failure {
             ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
             ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
             ErrorKind::Unprocessed(cause) => (Kind::Unprocessed, cause.to_string()),
-            // Record an unknown kind of error as a decode error. The reflector lists again after a decode error,
-            // as after most errors.
+            // Record an error of unknown kind as a decode error. After a decode error, the reflector lists
+            // again, as after most errors.
             _ => (Kind::Decode, error.to_string()),
         };
         let line = error.request.as_deref();
@@ -387,7 +382,7 @@ mod tests {
         }
     }
 
-    /// `ErrorKind` is non-exhaustive, so the compiler does not report a kind that this crate does not know.
+    /// The compiler does not report kinds that this crate does not know, because `ErrorKind` is non-exhaustive.
     #[test]
     fn every_error_kind_is_tested() {
         let source = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../meta/src/error.rs")).unwrap();

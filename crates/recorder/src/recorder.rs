@@ -1,4 +1,4 @@
-//! Records the responses of a `ListWatch` in a file, so that a test can replay them.
+//! Records the responses of a `ListWatch` in a file, which a test can replay.
 
 use std::fs::OpenOptions;
 use std::future::Future;
@@ -206,7 +206,6 @@ impl Log {
         request
     }
 
-    /// Records a new request and returns its number.
     fn call(&self, record: Record) -> u64 {
         let mut call = 0;
         self.lines.write(|| {

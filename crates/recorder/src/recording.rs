@@ -40,10 +40,9 @@ pub struct Recording<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// The recorded requests that have not been replayed yet, by namespace, or `None` for all namespaces.
+/// The recorded requests that remain to be replayed, by namespace, where `None` means all namespaces.
 type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 
-/// A recorded request.
 struct Call {
     is_watch: bool,
     began: Duration,
@@ -102,7 +101,6 @@ impl<T> Recording<T> {
         Self { source, calls: self.calls.clone(), object: PhantomData }
     }
 
-    /// Returns the recorded response to the next request.
     async fn answer<I>(
         &self,
         is_watch: bool,
@@ -184,7 +182,7 @@ impl<I> Stream for Replayed<I> {
     type Item = Result<I, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // Return `Pending` if the recording contains no more entries of this stream.
+        // Return `Pending` if the recording has no more entries for this stream.
         let Some((after, _)) = self.records.front() else { return Poll::Pending };
         let due = self.began + *after;
         if due > Instant::now() {

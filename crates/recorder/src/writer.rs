@@ -18,49 +18,49 @@ use tracing::dispatcher;
 
 use crate::line::{Line, Record};
 
-/// The channel to the writer thread. When the channel is dropped, the thread writes the remaining lines and ends.
+/// The channel to the writer thread, which writes the remaining lines and ends after the channel is dropped.
 pub(super) struct Lines {
     /// The sender to the writer thread, or `None` if the recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
     /// The number of bytes in the channel, which limits the channel's memory use.
     waiting: Arc<AtomicUsize>,
-    /// The error that stopped the recording, in a watch channel that closes when the writer thread has ended.
+    /// The error that stopped the recording, in a channel that closes when the writer thread ends.
     end: watch::Receiver<Option<Arc<io::Error>>>,
 }
 
-/// Writes the lines of a recording to a file, on its own thread.
+/// Writes the lines of a recording to a file, on a separate thread.
 struct Writer<W> {
     path: PathBuf,
     file: W,
     /// The maximum length of the recording file, in bytes.
     limit: u64,
-    /// The number of bytes that were written to the file.
+    /// The number of bytes written to the file so far.
     written: u64,
-    /// The lines that have not been written to the file yet.
+    /// The lines that were not written to the file yet.
     buffer: Vec<u8>,
     /// The time of the last line, relative to the start of the recording.
     at: Duration,
 }
 
-/// The maximum number of bytes in the channel. For comparison, a fast source sends this many bytes in about a second.
+/// The maximum number of bytes in the channel. A fast source sends this many bytes in about a second.
 const WAITING: usize = 64 << 20;
 
-/// The number of bytes per write to the file if enough bytes are queued.
+/// The size of a write to the file in bytes, if enough lines are waiting.
 const BUFFER: usize = 64 << 10;
 
-/// The number of bytes that are reserved for the last entry of the recording.
+/// The number of bytes reserved for the last entry of the recording.
 const LAST: u64 = 64;
 
 const TOO_SLOW: &str = "the disk is too slow";
 
 impl Lines {
-    /// Starts a thread that writes to `file`, which must be empty. Log messages contain `path`.
+    /// Starts a thread that writes to `file`, which must be empty. Log messages contain the path `path`.
     pub(super) fn start(file: impl Write + Seek + Send + 'static, path: PathBuf, limit: u64) -> io::Result<Self> {
         let (sender, lines) = unbounded();
         let (ended, end) = watch::channel(None);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
-        // Log to the same `tracing` subscriber as the caller of this function.
+        // Log to the `tracing` subscriber of the caller.
         let dispatch = dispatcher::get_default(Clone::clone);
         thread::Builder::new().name("informer-recorder".into()).spawn(move || {
             dispatcher::with_default(&dispatch, || {
@@ -74,8 +74,8 @@ impl Lines {
         Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
     }
 
-    /// Sends a line to the writer thread without waiting. If the thread falls too far behind, the recording ends with
-    /// an entry that gives this reason. Lines are sent in the order of their times.
+    /// Sends a line to the writer thread without waiting. If the thread falls too far behind, an entry with this
+    /// reason ends the recording. Lines are sent in timestamp order.
     pub(super) fn write(&self, make: impl FnOnce() -> Line) {
         let mut sender = self.sender.lock();
         let Some(lines) = &*sender else { return };
@@ -90,7 +90,7 @@ impl Lines {
         }
     }
 
-    /// Returns a future that completes when the file contains all lines or the recording has stopped.
+    /// Returns a future that completes when the file contains all lines, or when the recording has stopped.
     pub(super) fn end(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<> {
         let mut end = self.end.clone();
         async move {
@@ -126,7 +126,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line, and flushes the buffer before waiting for a line.
+    /// Returns the next line, and flushes the buffer before it waits for one.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -145,12 +145,12 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Ends the recording with an entry that contains the reason. This entry overwrites the last incomplete entry, so
-    /// that it also fits on a full disk.
+    /// Ends the recording with an entry that contains the reason. The entry overwrites the last incomplete entry, so
+    /// that it fits even on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");
-        // To save space, write only the kind of an operating system error.
+        // Write only the kind of an operating system error, to save space.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         let last = Line { at: self.at, call: 0, record: Record::Lost(why) }.bytes();
         let place = self.file.seek(SeekFrom::Start(self.written));

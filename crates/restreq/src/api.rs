@@ -187,8 +187,6 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request for an object or a watch. The `Accept` header requests either whole objects or only their
-    /// metadata, depending on this `Api`.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }
@@ -228,7 +226,7 @@ impl<T> Api<T> {
     }
 
     /// Adds the path of an object, like [`on_object`](Self::on_object). Sending the request returns an error if the
-    /// resource is not one of `plurals` in the API group `group`.
+    /// resource of this `Api` is not one of `plurals` in the API group `group`.
     fn on_object_of(
         &self,
         group: &str,
@@ -251,7 +249,7 @@ impl<T> Api<T> {
         Err(InvalidRequest::Mismatch(format!("only {plurals} support this request, {resource} do not")))
     }
 
-    /// Returns the namespace for a request. `given` is the namespace in the metadata of the object.
+    /// Returns the namespace to use in a request. `given` is the namespace in the metadata of the object.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {

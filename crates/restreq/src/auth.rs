@@ -26,9 +26,9 @@ use crate::metrics::Instruments;
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     pub(crate) header: Option<HeaderValue>,
-    /// The client certificate, which replaces the configured client certificate.
+    /// The client certificate that replaces the configured client certificate.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The number of the renewal that returned these credentials, starting at 1, or 0 if the credentials are never
+    /// The number of the renewal that returned these credentials, counted from 1, or 0 if the credentials are never
     /// renewed.
     pub(crate) run: u64,
 }
@@ -69,13 +69,13 @@ impl Credentials {
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
-            // A configured client certificate takes precedence over credential plugins and OpenID Connect logins.
+            // If a client certificate is configured, ignore credential plugins and OpenID Connect logins.
             (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
                 (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
                 #[cfg(feature = "oidc")]
                 (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
-                // Without the feature `oidc`, only the client certificate can be used.
+                // Without the feature `oidc`, ignore the login if a client certificate is configured.
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
                 #[cfg(not(feature = "oidc"))]
@@ -105,7 +105,7 @@ impl Credentials {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
-            // Without a refresh token, a login cannot obtain new credentials.
+            // Without a refresh token, the client cannot obtain new credentials for the login.
             #[cfg(feature = "oidc")]
             Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
             #[cfg(feature = "oidc")]

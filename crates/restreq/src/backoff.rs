@@ -24,7 +24,7 @@ impl ServerBackoff {
         Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), increased_at: None }))
     }
 
-    /// Returns how long to wait before sending a request.
+    /// Returns how long a client must wait before it sends a request.
     pub(crate) fn delay(&self, now: Instant) -> Duration {
         let State { backoff, increased_at } = &*self.0.lock();
         match increased_at {
@@ -35,7 +35,6 @@ impl ServerBackoff {
         }
     }
 
-    /// Records a response.
     pub(crate) fn record_response(&self, code: StatusCode, now: Instant) {
         let State { backoff, increased_at } = &mut *self.0.lock();
         if code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error() {

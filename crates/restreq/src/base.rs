@@ -7,11 +7,10 @@ use pintle_transport::{ConfigError, Origin};
 
 use crate::path;
 
-/// The scheme, the host and the path prefix of all request URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) origin: Origin,
-    /// The path prefix: empty or of the form `/prefix`, without a trailing slash.
+    /// The path prefix in the form `/prefix` without a trailing slash, or an empty string.
     pub(crate) path: String,
 }
 
@@ -34,7 +33,7 @@ impl Base {
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        // As in Go's dialer, a port without a host means localhost.
+        // A port without a host means localhost, as in Go's dialer.
         let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
         let parsed: Option<http::uri::Authority> = authority.parse().ok();
         let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !matches!(*host, "" | "[]"));

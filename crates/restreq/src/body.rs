@@ -15,7 +15,7 @@ pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream, which can be sent only once, so the client does not retry requests with a stream.
+    /// A stream, which can be sent only once and is therefore never retried.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -24,7 +24,6 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the size of the body in bytes, or `None` for a stream.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
@@ -50,7 +49,7 @@ impl Body {
 }
 
 impl fmt::Debug for Body {
-    /// Formats only the size, because the body may contain a Secret.
+    /// Prints only the size, because the body may contain a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("empty"),

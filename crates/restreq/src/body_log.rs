@@ -12,18 +12,17 @@ use crate::request::Request;
 const MAX_PARSED: usize = 1 << 20;
 const REDACTED: &str = "[redacted]";
 /// The annotation that contains the entire object after a `kubectl apply`. The annotated object may be a Secret, so the
-/// value of the annotation is redacted.
+/// log never contains the annotation's value.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Words that identify secret fields. The value of a field is redacted if the name of the field contains one of these
+/// Words that identify secret fields. The log does not contain the value of a field whose name contains one of these
 /// words, ignoring case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// The names of resources and subresources that contain secrets. A body is not logged if the path of the request
-/// contains one of these names.
+/// The names of resources and subresources that contain secrets. A body is not logged if a segment of the request path
+/// is one of these names.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Logs the body of a request if body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(max_bytes), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
             let body = self.text_to_log(body, max_bytes);
@@ -31,7 +30,6 @@ impl Request {
         }
     }
 
-    /// Logs the body of a response if body logging is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(max_bytes) = self.logged() {
             let body = self.text_to_log(body, max_bytes);
@@ -49,7 +47,7 @@ impl Request {
 
     fn text_to_log(&self, body: &[u8], max_bytes: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path, because the body does not always show that the object is a Secret. A patch of a Secret, for
+        // Check the path, because a body does not always show that the object is a Secret. A patch of a Secret, for
         // example, does not contain the kind.
         if self.path().split('/').any(is_secret) { size(body) } else { redacted_text(body, max_bytes) }
     }
@@ -59,8 +57,8 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// Returns the text to log for a JSON body, which has at most `max_bytes` bytes. If the body is very large or in
-/// another format, returns only its size.
+/// Returns the text to log for a JSON body, which is at most `max_bytes` bytes long. If the body is very large or has
+/// another format, the text is only the size of the body.
 fn redacted_text(body: &[u8], max_bytes: usize) -> String {
     let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
@@ -91,7 +89,8 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // The name of an environment variable, or the path of a JSON patch operation, can show that its `value` is secret.
+    // The name of an environment variable, or the path of a JSON patch operation, can show that the field `value` is
+    // secret.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());

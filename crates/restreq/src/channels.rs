@@ -1,7 +1,7 @@
 //! Multiplexes several streams over one WebSocket with the channel protocols of Kubernetes.
 //!
-//! The first byte of each message is the number of its channel. In `v5.channel.k8s.io`, there is also a message that
-//! closes a channel.
+//! The first byte of each message is the number of its channel. `v5.channel.k8s.io` also has a message that closes a
+//! channel.
 
 mod demux;
 mod driver;
@@ -48,24 +48,25 @@ impl Connection {
         Receiver::new(self.clone(), index)
     }
 
-    /// Queues a message, such as a terminal size. An earlier message that has not been sent yet is replaced. If the
-    /// connection has already ended, returns how it ended.
+    /// Queues a message, such as a terminal size. The new message replaces an earlier message that has not been sent
+    /// yet. If the connection has already ended, returns how it ended.
     pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
         self.shared().send_latest(message)
     }
 
-    /// Returns the content of the error channel as text, with control characters replaced. Returns `None` if nothing
-    /// was received on the error channel.
+    /// Returns the content of the error channel as text, with control characters replaced. Returns `None` if the error
+    /// channel is empty.
     pub(crate) fn error_text(&self) -> Option<String> {
         self.shared().error_text()
     }
 
-    /// Waits until `decide` returns a value. The first argument of `decide` is the content of the error channel. The
-    /// second argument of `decide` describes how the connection ended, and is `None` while the connection is open.
+    /// Waits until `decide` returns a value. The first argument of `decide` is the content of the error channel, and
+    /// the second argument describes how the connection ended. The second argument is `None` while the connection is
+    /// open.
     ///
     /// # Cancel safety
     ///
-    /// No data is lost if the future is dropped.
+    /// If the future is dropped, no data is lost.
     pub(crate) async fn outcome<T>(&self, mut decide: impl FnMut(&[u8], Option<&End>) -> Option<T>) -> T {
         std::future::poll_fn(|cx| self.shared().poll_outcome(cx, &mut decide)).await
     }

@@ -349,7 +349,7 @@ impl RestClient {
         &self.shared.default_namespace
     }
 
-    /// Sends a request and waits for the response headers. The body is taken out of `request`.
+    /// Sends a request and waits for the response headers. Takes the body out of `request`.
     pub(crate) async fn round_trip(
         &self,
         request: &mut http::Request<RequestBody>,
@@ -406,7 +406,7 @@ impl Shared {
     }
 }
 
-/// Returns the server's address. Rejects an address without a scheme if credentials would be sent unencrypted.
+/// Returns the server's address. Returns an error for an address without a scheme if the client would send credentials unencrypted.
 fn base(config: &ClientConfig) -> Result<Base, ConfigError> {
     let tls = &config.tls;
     let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;

@@ -4,8 +4,8 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response};
 use pintle_transport::ResponseBody;
 
-/// Adds a header that requests a gzip response, like Go's transport. Returns `true` if the header was added. The header
-/// is not added if the method is HEAD, or if the request has a `Range` or `Accept-Encoding` header.
+/// Adds a header that requests a gzip response, like Go's transport. Returns `true` if the header was added. The method
+/// does not add the header to HEAD requests, or to requests with a `Range` or `Accept-Encoding` header.
 pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     let is_asked = *method != Method::HEAD && !headers.contains_key(ACCEPT_ENCODING) && !headers.contains_key(RANGE);
     if is_asked {
@@ -19,7 +19,7 @@ pub(crate) fn undo(mut answer: Response<ResponseBody>) -> Response<ResponseBody>
     if !answer.headers().get(CONTENT_ENCODING).is_some_and(is_gzip) {
         return answer;
     }
-    // Remove `Content-Encoding` and `Content-Length`, because they describe the compressed body.
+    // Remove `Content-Encoding` and `Content-Length`, which describe the compressed body.
     answer.headers_mut().remove(CONTENT_ENCODING);
     answer.headers_mut().remove(CONTENT_LENGTH);
     answer.map(ResponseBody::inflated)

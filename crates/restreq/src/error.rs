@@ -257,7 +257,7 @@ impl Flow {
     }
 }
 
-/// Returns a response's `Audit-Id`. An `Audit-Id` that is empty or very long is ignored.
+/// Returns a response's `Audit-Id`. An empty or very long `Audit-Id` is ignored.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -268,7 +268,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
-        // The messages of `Status` and `Retried` already include the status or the last error.
+        // The messages of `Status` and `Retried` already contain the status or the last error.
         if !matches!(self, Self::Status { .. } | Self::Retried { .. })
             && let Some(source) = self.source()
         {
@@ -317,8 +317,8 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`]. The message of this source leaves out the text that the [`ApiError`]'s message
-/// already contains.
+/// The source of an [`ApiError`]. The message of this source omits the text that the [`ApiError`]'s message already
+/// contains.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {

@@ -35,14 +35,13 @@ use crate::{span, warning};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Read the entire response before the deadline of the request.
     Unary,
     Stream,
-    /// Stream the body. Accept only status 200. The server must send the response headers immediately, so the timeout
-    /// for response headers applies.
+    /// Stream the body of a response, and accept only status 200. The server must send the response headers
+    /// immediately, so the timeout for response headers applies.
     Watch,
-    /// Upgrade the connection to another protocol. An upgrade is a GET request that can nevertheless change the
-    /// cluster, for example with `exec`.
+    /// Upgrade the connection to another protocol. An upgrade is a GET request, but it can change the cluster, for
+    /// example with `exec`.
     #[cfg(feature = "ws")]
     Upgrade,
 }
@@ -68,7 +67,7 @@ impl Mode {
 
 const MAX_ERROR_BODY: usize = 64 << 10;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of headers added by the client: `Accept`, `User-Agent`, `Authorization` and `Host`.
+/// The number of headers that the client adds: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {
@@ -164,7 +163,7 @@ impl Request {
         Ok(ByteStream::new(answer.into_body(), line, self.parts.idle_timeout))
     }
 
-    /// Sends the request and returns the response. The body of the response is streamed.
+    /// Sends the request and returns the response with a streamed body.
     #[cfg(feature = "tower")]
     pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
         self.preflight()?;
@@ -246,7 +245,6 @@ impl Request {
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    /// Sends the request and waits for the response headers, without reading the response body.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
@@ -291,8 +289,8 @@ impl Request {
         turn
     }
 
-    /// Sends the request until an attempt succeeds or the failure cannot be retried. Most requests need only one
-    /// attempt, so the future for further attempts is allocated on demand.
+    /// Sends the request until an attempt succeeds or the failure cannot be retried. The future for further attempts is
+    /// allocated on demand, because most requests need only one attempt.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -346,7 +344,7 @@ impl Request {
         self.parts.backoff.as_deref().or(self.parts.client.shared.backoff.as_ref())
     }
 
-    /// Sends the request once, and returns when the response headers have arrived.
+    /// Sends the request once, and waits for the response headers.
     async fn attempt(
         &self,
         line: &Arc<RequestLine>,
@@ -366,7 +364,7 @@ impl Request {
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
-        // The request is boxed, because it is large and stays in this future until the response arrives.
+        // Box the request, because it is large and stays in this future until the response arrives.
         let mut request = Box::new(self.to_http(line)?);
         if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
@@ -433,7 +431,7 @@ impl Request {
             return Err(Error::Decode { request: line.clone(), message: message.into() });
         }
         let (head, body) = answer.into_parts();
-        // If the body cannot be read completely, the error contains the part that was read.
+        // If the body cannot be read completely, the error contains the data that was read.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
         let resource = self.parts.resource.as_deref().unwrap_or_default();
@@ -458,7 +456,6 @@ impl Request {
 #[derive(Default)]
 struct Used {
     login: Login,
-    /// Whether the credentials in `login` were renewed before this attempt.
     is_renewed: bool,
     is_stale: bool,
 }
@@ -493,14 +490,14 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Returns the deadline that is `span` from now together with `span`, or `None` if the deadline does not fit into an
+/// Returns the deadline that is `span` from now, together with `span`, or `None` if the deadline does not fit into an
 /// `Instant`.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Waits for `future` until the deadline. If the deadline passes first, returns the duration in `deadline` as the
-/// error. `future` is moved, so pin a large future before passing it.
+/// Waits for `future` until the deadline. If the deadline passes first, returns the duration in `deadline` as an error.
+/// Pin a large future before you pass it, because `within` moves it.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

@@ -144,8 +144,7 @@ pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // The path of an address may end with a space, which would be lost if the address were parsed again without the
-        // `#`.
+        // The path of an address may end with a space, which would be lost in a second parse without the `#`.
         let again = format!("{base}#");
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.origin.host_and_port();
@@ -205,7 +204,7 @@ pub fn channel_messages(bytes: &[u8]) {
     let mut messages = Vec::new();
     while let Some((size, after)) = rest.split_first() {
         let (message, after) = after.split_at(after.len().min((*size).into()));
-        // Repeat the data of long messages, because the size byte limits a message in the input to 255 bytes.
+        // Repeat the data of long messages, because the size byte of the fuzz input limits a message to 255 bytes.
         let repeat = if message.len() > 250 { 300 } else { 1 };
         messages.push(Bytes::from(
             [&message[..message.len().min(1)], &message[message.len().min(1)..].repeat(repeat)].concat(),

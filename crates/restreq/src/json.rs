@@ -1,17 +1,17 @@
-//! An incremental JSON scanner, which validates JSON and finds the boundaries of values.
+//! An incremental JSON scanner that validates JSON and finds the boundaries of values.
 
 /// Scans JSON that arrives in chunks. Chunks can start and end at any byte. The scanner stores only its state and the
-/// last string, unless the string is deeply nested.
+/// last string, and no string that is nested more deeply than `keep`.
 ///
 /// The scanner accepts the grammar of RFC 8259, with the same nesting limit as Go's decoder. UTF-8 in strings and the
 /// range of numbers are not checked, because the decoder checks both later. The scanner does no I/O.
 pub(crate) struct Json {
     expects: Expects,
-    /// The enclosing objects and arrays, from the outermost to the innermost.
+    /// The objects and arrays that enclose the current position, from the outermost to the innermost.
     open: Vec<Container>,
-    /// The maximum nesting depth at which strings are stored.
+    /// The maximum nesting depth of strings that the scanner stores.
     keep: usize,
-    /// The raw content of the last string with a nesting depth of at most `keep`. Strings longer than [`MAX_TEXT`] are
+    /// The raw content of the last string with a nesting depth of at most `keep`. A string longer than [`MAX_TEXT`] is
     /// truncated.
     text: Vec<u8>,
 }
@@ -28,16 +28,15 @@ pub(crate) enum Token {
     Close,
     Name,
     Null,
-    /// A number, `true` or `false`.
     Scalar,
     Text,
 }
 
-/// The maximum nesting depth, which is the same as in Go's decoder.
+/// The maximum nesting depth, as in Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// The maximum size of a stored string in bytes. Object names have at most 253 bytes, so they are always shorter than
-/// this limit.
+/// The maximum size of a stored string in bytes. Object names are shorter than this limit, because they have at most
+/// 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +57,7 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// Inside a literal such as `true`. `Word` contains the remaining bytes of the literal.
+    /// Inside a literal such as `true`. The field contains the bytes of the literal that are still missing.
     Word(&'static [u8]),
     Number(Number),
 }
@@ -76,18 +75,18 @@ enum Number {
 }
 
 impl Json {
-    /// Creates a scanner for a single value. Strings are stored up to a nesting depth of `keep`. The fields of the
-    /// outermost object have depth 1.
+    /// Creates a scanner for a single value. The scanner stores strings up to a nesting depth of `keep`. The fields of
+    /// the outermost object have depth 1.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
 
-    /// Scans `bytes` up to and including the next token with a depth of at most `deepest`. Returns the number of bytes
-    /// that were scanned and the token, or `None` instead of the token if `bytes` does not contain one.
+    /// Scans `bytes` up to and including the next token whose depth is at most `deepest`. Returns the number of scanned
+    /// bytes and the token, or `None` instead of the token if `bytes` contains no such token.
     ///
     /// # Errors
     ///
-    /// Returns the position of an invalid byte.
+    /// If a byte is invalid, returns its position as an error.
     pub(crate) fn next(&mut self, bytes: &[u8], deepest: usize) -> Result<Option<(usize, Token)>, usize> {
         let mut at = 0;
         loop {
@@ -126,8 +125,8 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens that are nested more deeply than `deepest`. In a typical body, most tokens are skipped. Incomplete
-    /// tokens and escapes are left to [`step`](Self::step).
+    /// Skips tokens that are nested more deeply than `deepest`. Most tokens of a typical body are skipped. The method
+    /// leaves incomplete tokens and escapes to [`step`](Self::step).
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -170,8 +169,8 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes within a string. After a number, this method does not consume the next byte
-    /// and returns the number.
+    /// Consumes one byte, or several bytes within a string. At the end of a number, it returns the number without
+    /// consuming the next byte.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -278,7 +277,7 @@ impl Json {
 
     fn keep_text(&mut self, part: &[u8]) {
         if self.open.len() <= self.keep {
-            // Store one more byte than the limit, which shows that the string is too long.
+            // Store one byte more than the limit, which shows that the string is too long.
             let room = MAX_TEXT + 1 - self.text.len();
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
@@ -292,13 +291,13 @@ fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// Returns the number of bytes before the first quote, backslash or control character. Bodies consist mostly of
-/// strings, so eight bytes are checked at a time.
+/// Returns the number of bytes before the first quote, backslash or control character. The loop checks eight bytes at a
+/// time, because bodies consist mostly of strings.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Sets the highest bit of each byte that is zero. Bits of later bytes may be set incorrectly, so only the first bit
-    // that is set is used.
+    // Set the highest bit of each byte that is zero. Bits of later bytes may be set incorrectly, so use only the first
+    // bit that is set.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
@@ -314,7 +313,7 @@ fn plain(bytes: &[u8]) -> usize {
 }
 
 impl Number {
-    /// Returns the state after `byte`. Returns `None` if `byte` does not continue the number.
+    /// Returns the state of the number after `byte`. Returns `None` if `byte` does not continue the number.
     fn next(self, byte: u8) -> Option<Self> {
         use Number::{Exponent, Fraction, Minus, Point, Power, Sign, Whole, Zero};
         Some(match (self, byte) {

@@ -147,8 +147,8 @@ pub(crate) struct LayeredTransport {
 }
 
 impl LayeredTransport {
-    /// Sends a request through the layer. The timeout for the response headers is enforced here, because a layer may
-    /// replace the transport and ignore the timeout.
+    /// Sends a request through the layer, and enforces the timeout for the response headers. A layer may replace the
+    /// transport, which normally enforces this timeout.
     pub(crate) async fn round_trip(
         &self,
         request: &mut Request<RequestBody>,
@@ -180,7 +180,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready, because the future returned by `call` waits for a connection.
+    /// Always returns ready, because the future returned by `call` waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }

@@ -108,8 +108,8 @@ impl<E: From<Error>> ListStream<E> {
         }
     }
 
-    /// Decodes the metadata of the list from the JSON that surrounds the items. This method must be called after the
-    /// end of the body.
+    /// Decodes the metadata of the list from the JSON that surrounds the items. Call this method only after the end of
+    /// the body.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
@@ -150,7 +150,7 @@ pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     Ok((items, read_envelope(splitter.finish().map_err(|fault| fault.to_string())?)?))
 }
 
-/// Decodes the list item at index `at`. Errors contain the index and, if possible, the key of the object.
+/// Decodes the list item at index `at`. An error contains this index and, if possible, the key of the object.
 pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result<T, String> {
     let (key, error) = match item {
         RawObject::Json(json) => match serde_json::from_slice(json) {
@@ -174,8 +174,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status` object, even if it also has the fields of a list. An informer would treat such a `Status` as an
-    // empty list, and would therefore delete all objects.
+    // Reject a `Status` object, even if it also has the fields of a list. An informer would treat it as an empty list,
+    // and would therefore delete all objects.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

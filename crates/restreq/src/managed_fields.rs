@@ -50,7 +50,8 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // At the root, an empty set means "no fields". Below the root, an empty set means "the whole value".
+    // At the root of the managed fields, an empty set means "no fields". Below the root, an empty set means "the whole
+    // value".
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -66,9 +67,9 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns the parts of `value` that belong to the set `fields`, or `None` if `value` no longer contains any of them.
+/// Returns the fields of `value` that the set `fields` contains, or `None` if `value` no longer contains any of them.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // If a path has no subfields, the manager owns the whole value.
+    // If a path has no subfields, the field manager owns the whole value.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }
@@ -98,26 +99,27 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
             let is_there = !owned.is_empty() || fields.contains_key(".");
             Ok(is_there.then_some(Value::Array(owned)))
         }
-        // The owned fields no longer exist, because the type of the value has changed since the manager applied it.
+        // The type of the value has changed since the manager applied it, so the owned fields no longer exist.
         _ => Ok(None),
     }
 }
 
-/// The parsed paths that refer to items of a list. A path identifies an item by its index, its value or its keys. These
-/// maps avoid a comparison of each list item with every path.
+/// The parsed paths of managed fields that refer to items of a list. A path identifies an item by its index, its value
+/// or its keys. These maps avoid a comparison of each list item with every path.
 #[derive(Default)]
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,
     by_index: HashMap<usize, Vec<usize>>,
-    /// The positions in `paths`, by value in JSON.
+    /// The positions in `paths` of the paths with a value, by the JSON of this value.
     by_value: HashMap<String, Vec<usize>>,
-    /// The positions in `paths`, first by the names of the keys, and then by the values of the keys in JSON.
+    /// The positions in `paths` of the paths with keys, first by key names, and then by the JSON of the key values.
     by_keys: HashMap<Vec<String>, HashMap<Vec<String>, Vec<usize>>>,
 }
 
 struct ItemPath<'a> {
     fields: &'a Map<String, Value>,
-    /// The keys that identify the item, with their values. The map is empty if the path contains an index or a value.
+    /// The key fields that identify the item, with their values. The map is empty if the path identifies the item by an
+    /// index or a value.
     keys: BTreeMap<String, Value>,
 }
 
@@ -146,7 +148,7 @@ impl<'a> ItemPaths<'a> {
         Ok(parsed)
     }
 
-    /// Returns the paths that identify an item, in the order of the managed fields.
+    /// Returns the paths that identify this item, in the order of the managed fields.
     fn of(&self, index: usize, item: &Value) -> impl Iterator<Item = &ItemPath<'a>> {
         let by_value = if self.by_value.is_empty() { None } else { self.by_value.get(&item.to_string()) };
         let by_keys = self.by_keys.iter().filter_map(|(names, paths)| {
@@ -182,7 +184,8 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // Include only the prefix of the path element in the message, because the suffix is a value of the object.
+        // Include only the prefix of the path element in the error message, because the suffix is a value of the
+        // object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }
@@ -224,7 +227,7 @@ mod tests {
         let owned: Vec<_> = (0..ITEMS).map(|number| json!({"name": number, "value": "x"})).collect();
         let path = |number| (format!("k:{{\"name\":{number}}}"), json!({"f:value": {}}));
         let fields: Map<_, _> = (0..ITEMS).map(path).collect();
-        // With a quadratic running time, this test would take minutes.
+        // This test would take minutes if the running time were quadratic.
         check(json!({"list": items}), json!({"f:list": fields}), Some(json!({"list": owned})));
     }
 

@@ -44,15 +44,15 @@ use crate::client::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// A counter for lookups and fetches. Each lookup and each fetch gets the next number, called its turn. Turns
-    /// define the order of lookups and fetches.
+    /// The next turn: the sequence number that each lookup and each fetch gets. Turns define the order of lookups and
+    /// fetches.
     turns: AtomicU64,
-    /// The turn of the last invalidation of the cache. Documents from a fetch with an earlier turn are invalid.
+    /// The turn of the last invalidation of the cache. Documents that were fetched in an earlier turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
-    /// The error and the turn of the last failed fetch.
+    /// The error and the turn of the last fetch, if it failed.
     failed: Mutex<Option<(u64, ApiError)>>,
-    /// A lock that is held during a fetch, and that a lookup acquires only after a cache miss.
+    /// A lock that is held during a fetch, and that lookups acquire only after a cache miss.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
@@ -76,12 +76,10 @@ pub struct DiscoveredResource {
 
 #[derive(Debug)]
 struct Known {
-    /// All resources in the order of the server, which lists the core group first, and the preferred version of each
-    /// group first.
+    /// All resources in the order of the server: the core group first, and the preferred version of each group first.
     resources: Vec<DiscoveredResource>,
     missing: Vec<GroupVersion>,
-    /// The start time and the turn of the fetch. The turn defines the order of fetches and lookups that have the same
-    /// time.
+    /// The start time and the turn of the fetch. The turn orders fetches and lookups that have the same time.
     asked: Instant,
     turn: u64,
 }
@@ -214,15 +212,15 @@ impl RestMapper {
         }
     }
 
-    /// Returns documents that were fetched after turn `after` and after the last invalidation, and fetches the
-    /// documents if necessary.
+    /// Returns documents that were fetched after turn `after` and after the last invalidation, and fetches them if
+    /// necessary.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let begun = self.turns.fetch_add(1, Ordering::Relaxed);
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents, or failed, while this lookup waited for the lock.
+        // While this lookup waited for the lock, another lookup may have fetched the documents or failed.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -245,7 +243,6 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the error of the last fetch if the fetch failed after turn `begun`.
     fn failed_since(&self, begun: u64) -> Option<ApiError> {
         let failed = self.failed.lock();
         failed.as_ref().filter(|(turn, _)| *turn > begun).map(|(_, error)| error.clone())

@@ -32,7 +32,6 @@ static THROTTLED: Metric = by_verb(
     "How long a request waited for the rate limit of the client",
 );
 
-/// The buckets of the size histograms in bytes, as in client-go.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
 ]);
@@ -55,7 +54,7 @@ static PROGRAM_POLICY: Metric = Metric::counter(
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
-    // The buckets cover durations from minutes to months.
+    // Use buckets from minutes to months.
     kind: MetricKind::Histogram(&[
         600.0,
         1800.0,
@@ -143,7 +142,6 @@ impl Instruments {
         self.observe(&RESPONSE_SIZE, &self.response_sizes, method, bytes as f64);
     }
 
-    /// Records a run of the credential plugin, or a failure to start it.
     pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
         let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
         self.program_runs.of((code, how), make).add(1);
@@ -163,7 +161,7 @@ impl Instruments {
         all.of(method.clone(), || self.provider.histogram(metric, &[method.as_str(), &self.host])).observe(value);
     }
 
-    /// Measures the duration of a request until the returned guard is dropped.
+    /// Measures the duration of a request until the returned `Timer` is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
     }
@@ -182,8 +180,8 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// The instruments of a metric. Instruments are created when their labels are first used. The number of instruments is
-/// small, because there are only a few methods and status codes.
+/// The instruments of a metric, one for each combination of labels. An instrument is created when its labels are first
+/// used. The number of instruments is small, because there are only a few methods and status codes.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {

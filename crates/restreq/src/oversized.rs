@@ -1,4 +1,4 @@
-//! Buffers objects up to the size limit, and extracts only the identity of larger objects.
+//! Buffers objects up to the size limit, and keeps only the identity of larger objects.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
@@ -11,7 +11,7 @@ pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
     size: u64,
-    /// The appended bytes. The buffer is empty once the size limit is exceeded.
+    /// The appended bytes, or an empty buffer if the size limit is exceeded.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }
@@ -39,8 +39,8 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends the last chunk of an object, returns the object, and resets the buffer. An object that arrives in a
-    /// single chunk is not copied.
+    /// Appends the last chunk of an object, and returns the object. Resets the buffer, and does not copy an object
+    /// that arrives in a single chunk.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -67,11 +67,11 @@ struct IdentityScanner {
     is_frame: bool,
     /// Whether an invalid byte was found. The scanner ignores all later bytes.
     is_invalid: bool,
-    /// The names of the fields that lead to the current position. Array indexes are omitted.
+    /// The names of the fields on the path to the current position, without array indexes.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// The namespace. An empty string means that the object has no namespace or a `null` namespace, and `None` means
-    /// that the namespace is not a string.
+    /// The namespace of the object. An empty string means a missing or `null` namespace, and `None` means that the
+    /// namespace is not a string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -114,7 +114,7 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore all values in arrays. Store every field, even if its value has the wrong type.
+            // Ignore all values in arrays. Store each other field, even if its value has the wrong type.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {
@@ -141,7 +141,7 @@ impl IdentityScanner {
 
     fn into_found(self, size: u64, limit: usize) -> Found {
         let Self { is_invalid, event_type, namespace, name, uid, resource_version, .. } = self;
-        // Without its namespace, the name would identify a different object.
+        // Without the namespace, the name would identify a different object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

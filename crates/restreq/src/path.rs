@@ -32,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns why `text` cannot be used as a path segment, or `None` if `text` is a valid path segment.
+/// Returns why `text` is not a valid path segment, or `None` if it is valid.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         _ if is_dots(text) => Some("it may not be \".\" or \"..\""),
@@ -119,7 +119,7 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
 
 /// Formats a duration like Go, for example as `1s`, `1.5s`, `500ms`, `1m0s` or `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    // Limit the duration to Go's maximum, because servers reject longer durations.
+    // Servers reject durations longer than Go's maximum, so limit the duration to it.
     let nanos = duration.as_nanos().min(i64::MAX as u128);
     match nanos {
         0 => "0s".into(),

@@ -276,7 +276,7 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
 }
 
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
-    // The status may arrive in several messages, so parse all data received so far.
+    // The status may arrive in several messages, so parse all data that was received so far.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {
         return Some(judge(request, status));
     }

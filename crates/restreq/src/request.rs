@@ -56,7 +56,7 @@ use crate::warning::WarningHandler;
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
-    /// The fields are boxed, so that setters only move a pointer.
+    /// Boxed, so that setters only move a pointer.
     pub(crate) parts: Box<Parts>,
 }
 
@@ -67,12 +67,11 @@ pub(crate) struct Parts {
     /// The beginning of the path, such as `/apis/apps/v1`, including the path prefix of the server URL.
     prefix: Arc<str>,
     subpath: String,
-    /// The query parameters, sorted by key. If a parameter was added several times, its values are in the order of the
-    /// calls.
+    /// The query parameters, sorted by key. The values of a parameter that was added several times are in the order of
+    /// the calls.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
-    /// The namespace. `None` and an empty string have different meanings, as described in
-    /// [`namespace`](Self::namespace).
+    /// The namespace, where `None` and an empty string have different meanings: see [`namespace`](Self::namespace).
     pub(crate) namespace: Option<String>,
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
@@ -84,14 +83,14 @@ pub(crate) struct Parts {
     pub(crate) throttled: bool,
     pub(crate) limiter: Option<Throttle<TokioClock>>,
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
-    /// Whether to return responses with status 429 instead of retrying the request.
+    /// Whether the client returns a response with status 429 instead of retrying the request.
     pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
     fault: Option<InvalidRequest>,
 }
 
-/// The default for the maximum number of retries, as in client-go.
+/// The default maximum number of retries, as in client-go.
 const MAX_RETRIES: u32 = 10;
 
 impl Request {
@@ -446,13 +445,12 @@ impl Request {
         group.unwrap_or_default()
     }
 
-    /// Stores an error if the request does not contain an error yet.
+    /// Stores `fault`, unless the request already contains an error.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.parts.fault.get_or_insert(fault);
         self
     }
 
-    /// Returns an error if the request is invalid. This method does no I/O.
     pub(crate) fn preflight(&self) -> Result<(), Error> {
         let fault = match &self.parts.fault {
             Some(fault) => fault.clone(),

@@ -16,10 +16,10 @@ pub(crate) use self::budget::Budget;
 use crate::body::Body;
 use crate::error::Error;
 
-/// Decides whether and when to send a request again. A new `Retry` is created each time a request is sent. A `Retry`
-/// does not sleep.
+/// Decides whether and when to send a request again. Each time a request is sent, the client creates a new `Retry`. A
+/// `Retry` computes pauses, but does not sleep.
 ///
-/// The decision depends on the outcome of the attempt and on the consequences of repeating the request:
+/// The decision depends on the outcome of the attempt and on the effect of repeating the request:
 ///
 /// | | read | guarded write | other write | accumulating write |
 /// |---|---|---|---|---|
@@ -32,30 +32,28 @@ use crate::error::Error;
 /// | anything else | fail | fail | fail | fail |
 ///
 /// - `Retry-After` is a number of seconds or a date. After a 5xx response, the server may have processed the request,
-///   because the status may come from a proxy. If a retry that the table marks as "in doubt" fails, the error is
+///   because the status may come from a proxy. If a retry that the table marks as "in doubt" fails, the client returns
 ///   [`Error::Retried`].
 /// - A guarded write is a PUT or PATCH with a `resourceVersion`, a JSON patch that first tests the `resourceVersion`, a
-///   DELETE with a precondition, or a server-side apply. Repeating a guarded write does not change the cluster again.
-/// - An accumulating write could silently take effect twice if it were repeated. Accumulating writes are creates of a
-///   generated name, all other JSON patches, and POST requests to a subresource other than `binding`, `eviction` and
-///   `token`. All writes to a proxy also accumulate, because the application behind the proxy decides what a second
+///   DELETE with a precondition, or a server-side apply. Repeating a guarded write changes nothing.
+/// - An accumulating write could silently take effect twice if the client repeated it. Accumulating writes are creates
+///   of a generated name, all other JSON patches, and POST requests to a subresource other than `binding`, `eviction`
+///   and `token`. All writes to a proxy also accumulate, because the application behind the proxy decides what a second
 ///   request does, even for a PUT or DELETE. client-go repeats accumulating writes after all 5xx responses with
 ///   `Retry-After`.
 /// - Other POST requests, such as the create of a named object, either fail or do no harm when they are repeated.
-/// - As in client-go, a failed connection attempt is not retried. The caller can safely repeat the request after a
-///   failed connection attempt, with its own deadline and back-off. A request that has missed its deadline is not
-///   retried either.
-/// - A request whose body can only be read once is never retried.
+/// - As in client-go, a failed connection attempt is not retried. The caller can safely repeat the request after such a
+///   failure, with a separate deadline and back-off. A request that has missed its deadline is also not retried.
+/// - A request is never retried if its body can only be read once.
 /// - All requests of a client share a retry [`Budget`]. The first retry does not count against the budget if the server
 ///   has not processed the request, or if a reused connection was already dead.
-/// - The total pause between attempts must not exceed the deadline of the request. If there is no deadline, as in
-///   watches, the total pause is limited to one minute.
+/// - The total pause between attempts must not exceed the deadline of the request. For requests without a deadline,
+///   such as watches, the limit is one minute.
 #[derive(Debug)]
 pub(crate) struct Retry {
     retries_left: u32,
-    /// The number of retries so far.
     retries: u32,
-    /// The total pause between attempts so far.
+    /// The sum of the pauses between attempts so far.
     total_pause: Duration,
     is_replayable: bool,
     /// Whether to add random jitter to the pauses.
@@ -65,9 +63,9 @@ pub(crate) struct Retry {
 /// The effect of repeating a request that the server may have processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
-    /// The request does not change anything, so repeating it is harmless.
+    /// The request changes nothing, so repeating it is harmless.
     Harmless,
-    /// Repeating the request does not change anything, because the request applies to only one version of the object.
+    /// Repeating the request changes nothing, because it applies to only one version of the object.
     Guarded,
     /// Repeating the request makes the same change again, which can overwrite changes by other clients.
     Unsafe,
@@ -75,7 +73,7 @@ pub(crate) enum Repetition {
     Accumulates,
 }
 
-/// The outcome of an attempt, with the details that matter for retries.
+/// The outcome of an attempt, as far as it matters for retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The server responded with 429 or 501 and `Retry-After`, and did not process the request.
@@ -84,11 +82,10 @@ pub(crate) enum Outcome {
     Unavailable(Duration),
     /// The server responded with another 5xx status and `Retry-After`.
     ServerError(Duration),
-    /// The server did not process the request.
     Unprocessed,
-    /// The connection was lost after the request was sent.
     Lost,
-    /// A reused connection was lost after the request was sent. The connection has most likely died while it was idle.
+    /// A reused connection was lost after the request was sent. A reused connection that is lost has most likely died
+    /// while it was idle.
     Stale,
     /// Every outcome that does not permit a retry, including success.
     Final,
@@ -100,7 +97,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// The minimum pause before the first retry. The minimum is doubled with each retry up to `LONGEST_PAUSE`, even if the
+/// The minimum pause before the first retry. The minimum doubles with each retry up to `LONGEST_PAUSE`, even if the
 /// server requests shorter pauses.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -119,7 +116,7 @@ impl Retry {
     }
 
     /// Returns the pause before the next attempt, or `None` if the request must not be retried. `repetition` is only
-    /// called if the decision depends on it.
+    /// called if the decision depends on its result.
     pub(crate) fn next_pause(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.is_replayable || self.retries_left == 0 {
             return None;
@@ -151,8 +148,8 @@ impl Retry {
         self.total_pause > LONGEST_WAIT
     }
 
-    /// Returns `true` if the last retry counts against the retry budget. The first retry is free if the server has not
-    /// processed the request.
+    /// Returns `true` if the last retry counts against the retry budget. The first retry does not count if the server
+    /// has not processed the request.
     pub(crate) fn uses_budget(&self, outcome: Outcome) -> bool {
         self.retries > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
@@ -180,7 +177,7 @@ impl Outcome {
 
     pub(crate) fn of_error(error: &Error) -> Self {
         match error {
-            // A retry would most likely return the same invalid response.
+            // A retry would most likely return another invalid response.
             Error::Transport { source, .. } if is_invalid_response(&**source) => Self::Final,
             Error::Transport { .. } => Self::Lost,
             Error::Unprocessed { .. } => Self::Unprocessed,
@@ -192,25 +189,24 @@ impl Outcome {
 /// The API server forwards requests for the subresource `proxy` to a program in the cluster.
 const PROXY: &str = "proxy";
 
-/// The subresources of POST requests that are repeated as in client-go. A create request has no subresource, so the
-/// list contains the empty string. A second eviction is like a second DELETE, a second binding fails, and a second
-/// token does no harm.
+/// The subresources of POST requests that are retried, as in client-go. The empty string represents create requests,
+/// which have no subresource. A second eviction acts like a second DELETE, a second binding fails, and a second token
+/// is harmless.
 const REPEATABLE_POSTS: [&str; 4] = ["", "binding", "eviction", "token"];
 
 impl Repetition {
     /// Returns `true` if a request with status 401 may be sent again with other credentials. The API server checks the
-    /// credentials before it processes a request. However, the 401 of a request to a proxy may come from the program
-    /// behind the proxy, which may have processed the request.
+    /// credentials before it processes a request. However, a 401 from a proxy may come from the program behind the
+    /// proxy, which may have processed the request.
     pub(crate) fn may_follow_401(method: &Method, subresource: &str) -> bool {
         subresource != PROXY || is_read(method)
     }
 
-    /// Returns `true` if repeating the request does not change anything.
     fn changes_nothing(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
 
-    /// `subresource` is the subresource in the path of the request, or an empty string.
+    /// `subresource` is the subresource in the request path, or an empty string.
     pub(crate) fn of(method: &Method, subresource: &str, headers: &HeaderMap, body: &Body) -> Self {
         let fields = || BodyFields::of(body).unwrap_or_default();
         let is_guarded = match method.as_str() {
@@ -238,22 +234,21 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Returns `true` if `body` creates an object with a `generateName`.
 fn has_generated_name(body: &Body) -> bool {
     match (BodyFields::of(body), body) {
         (Some(BodyFields { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // The body may also be YAML or protobuf. Protobuf contains no field names, so treat it as an object with a
-        // `generateName`.
+        // The body may also be YAML or protobuf. Protobuf contains no field names, so treat a protobuf body as an
+        // object with a `generateName`.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
 }
 
 /// Returns `true` if `body` is a JSON patch that first tests the `resourceVersion`. If the patch was already applied,
-/// this test fails when the patch is sent again. Any other test can pass twice, for example a test of the `uid` in a
-/// patch that adds a list item.
+/// this test fails when the client sends the patch again. Any other test can pass twice, for example a test of the
+/// `uid` before an added list item.
 fn tests_resource_version(body: &Body) -> bool {
     #[derive(Deserialize)]
     struct Operation {
@@ -262,7 +257,7 @@ fn tests_resource_version(body: &Body) -> bool {
     }
     let Body::Bytes(text) = body else { return false };
     let operations = serde_json::from_slice::<Vec<Operation>>(text).unwrap_or_default();
-    // Consider only tests before the first other operation, because other operations could change the tested value.
+    // Consider only the tests at the beginning of the patch, because other operations could change the tested value.
     let mut tests = operations.iter().take_while(|operation| operation.op == "test");
     tests.any(|test| test.path == "/metadata/resourceVersion")
 }
@@ -291,7 +286,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Servers ignore a `resourceVersion` of `0`, so a write with this version is unconditional.
+    /// Returns `false` for the `resourceVersion` `0`, because servers ignore it and the write is unconditional.
     fn has_resource_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }

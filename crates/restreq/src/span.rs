@@ -1,4 +1,4 @@
-//! Request spans.
+//! Tracing spans of requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ impl Request {
     }
 }
 
-/// Renders the URL template only when a subscriber displays it. The template must be rendered lazily, because the
-/// feature `log` of tracing evaluates span fields even without a subscriber.
+/// A span field that renders the URL template only when a subscriber displays it. Lazy rendering is necessary,
+/// because the feature `log` of tracing evaluates span fields even without a subscriber.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {
@@ -51,7 +51,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// Records a failure in the span. The recorded value is the status code or the kind of error.
+/// Records the status code or the kind of a request's error in the span.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -79,7 +79,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// Any crate of a program may enable the feature `log` of tracing, so the tests enable the feature too.
+    /// The tests enable the feature `log` of tracing, because any crate of a program may enable it.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

@@ -18,8 +18,8 @@ pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Returns `true` if the server may have processed a write despite this response status. For example, a proxy may send
-/// a 5xx status after it has forwarded the request.
+/// Returns `true` if the server may have processed a write although the response has this status. For example, a proxy
+/// may send a 5xx status after it has forwarded the write.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
@@ -27,7 +27,7 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 /// Returns the `Status` object in a response body, or creates a `Status` from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(status_from_code(code, headers, body, subject)));
-    // A proxy may combine a 5xx status with the body of another response, so the body does not prove that the server
+    // A proxy may combine a 5xx status with another response's body, so the body does not prove that the server
     // rejected this request.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
@@ -41,10 +41,10 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Returns the failure that a body describes, regardless of the HTTP status.
+/// Returns the failure that a response body describes, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // In a long body, search only the beginning, so that a large object is not parsed twice. In a `Status`, `kind` is
-    // near the beginning, unless the body is short.
+    // Search only the beginning of a long body, so that a large object is not parsed twice. Unless the body is short,
+    // a `Status` contains its `kind` near the beginning.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
@@ -52,7 +52,7 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// Works like `failure_in`, but `kind` may be at any position. Only call this function if the body is short or is not
+/// Works like `failure_in`, but `kind` may be at any position. Call this function only if the body is short or is not
 /// an object.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
@@ -124,7 +124,7 @@ fn text(headers: &HeaderMap, body: &[u8]) -> String {
         return String::new();
     }
     let text = String::from_utf8_lossy(&body[..body.len().min(ENOUGH)]);
-    // Control characters could forge log lines.
+    // Replace control characters, which could forge log lines.
     text.trim().replace(char::is_control, " ")
 }
 
@@ -201,7 +201,7 @@ mod tests {
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
     }
 
-    /// A JSON encoder that sorts keys puts `kind` after other fields.
+    /// A JSON encoder that sorts keys writes other fields before `kind`.
     #[test]
     fn status_is_recognized_with_kind_at_any_position() {
         let sorted = |message: &str| {

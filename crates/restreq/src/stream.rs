@@ -39,7 +39,7 @@ pub struct ByteStream {
     body: ResponseBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The total timeout, which appears in the error, and the timer for it.
+    /// The total timeout, which appears in the error, and its timer.
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
@@ -50,7 +50,7 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets a deadline for the entire stream. The duration in `deadline` appears in the error.
+    /// Sets a deadline for the entire stream. The duration in `deadline` appears in the timeout error.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
@@ -76,7 +76,7 @@ impl ByteStream {
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
-        // Check the clock first, because the timer is only polled when the connection has no data available.
+        // Check the clock here, because the timer is only polled when the connection has no data available.
         if let Some((after, sleep)) = &self.deadline
             && Instant::now() >= sleep.deadline()
         {

@@ -15,23 +15,22 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
-/// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
 /// The minimum duration of a wait that is logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {
-    /// Creates a rate limiter. There is no limit if `qps` is `None` or not positive. The default burst of client-go is
-    /// used if `burst` is `None` or 0.
+    /// Creates a rate limiter. The rate is unlimited if `qps` is `None` or not positive. The default burst of client-go
+    /// is used if `burst` is `None` or 0.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
         let qps = qps.filter(|qps| *qps > 0.0);
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for a permit from `own`, or from the client's rate limiter if `own` is `None`. Permits are granted in FIFO
-    /// order. No permit is consumed if the wait is cancelled.
+    /// Waits for a permit from `own`, or from the client's rate limiter if `own` is `None`. The limiter grants permits
+    /// in FIFO order. No permit is consumed if the wait is cancelled.
     pub(crate) async fn wait(
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
@@ -82,7 +81,7 @@ mod tests {
             for _ in 0..20 {
                 throttle.wait(None, &line()).await.unwrap();
             }
-            // A timer may fire up to one millisecond late.
+            // Allow for a timer that fires up to one millisecond late.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
@@ -139,7 +138,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // The time of the next permit does not fit into an `Instant`.
+        // With this rate, the time of the next permit does not fit into an `Instant`.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

@@ -180,9 +180,8 @@ impl<E> RawWatch<E> {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
     }
 
-    /// Returns the error for a response that ends in the middle of a frame, for example because a proxy is shut down.
-    /// An incomplete frame causes the same error as a lost connection. The caller can resume the watch after the last
-    /// complete event.
+    /// Returns the error for a response that ends in the middle of a frame, for example because a proxy has shut down.
+    /// The error is the same as for a lost connection. The caller can resume the watch after the last complete event.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -200,7 +199,7 @@ impl<E: From<Error>> Stream for RawWatch<E> {
     }
 }
 
-/// Describes what is wrong with a frame, without the text that [`Error::Decode`] adds.
+/// Returns the cause of a frame's error, without the text that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),

@@ -1,4 +1,4 @@
-//! The WebSocket handshake, after which tungstenite reads and writes the frames.
+//! The WebSocket handshake, after which tungstenite handles the frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,13 @@ use crate::request::Request;
 
 pub(crate) type WebSocket = WebSocketStream<Conn>;
 
-/// The maximum size of a received message in bytes. kube-apiserver sends at most 32 KiB per message, but other servers
-/// may send more.
+/// The maximum size of a received message in bytes, although kube-apiserver sends at most 32 KiB per message.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
 const BUFFER: usize = 64 << 10;
 
 impl Request {
-    /// Opens a WebSocket. Offers the given subprotocols to the server, in order of preference. Returns the WebSocket,
-    /// the subprotocol that the server has chosen, and the request line, which appears in later errors.
+    /// Opens a WebSocket. Offers the given subprotocols to the server, in order of preference. Returns the
+    /// WebSocket, the chosen subprotocol, and the request line, which appears in later errors.
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],
@@ -38,8 +37,8 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // Disable the timeout, because the client would send it as a query parameter, and the server would end the
-            // session when the timeout expires.
+            // Disable the timeout, because the client would send it as a query parameter, and the server would then
+            // end the session at the timeout.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;
@@ -49,7 +48,7 @@ impl Request {
             .ok_or_else(|| unusable("a layer around the transport dropped the response's extensions".into()))?;
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
-            // With a buffer of size 0, tungstenite sends each message immediately.
+            // A write buffer of size 0 makes tungstenite send each message immediately.
             .write_buffer_size(0)
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE));
@@ -59,7 +58,7 @@ impl Request {
     }
 }
 
-/// Checks the response headers of a WebSocket handshake, and returns the chosen subprotocol.
+/// Validates the response headers of a WebSocket handshake, and returns the chosen subprotocol.
 fn check(headers: &HeaderMap, key: &str, protocols: &[&'static str]) -> Result<&'static str, String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !text(UPGRADE).eq_ignore_ascii_case("websocket") {
@@ -82,7 +81,7 @@ mod tests {
 
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-    /// The headers are taken from the example in RFC 6455, section 1.3.
+    /// Uses the headers of the example in RFC 6455, section 1.3.
     fn accepted(protocol: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(UPGRADE, "WebSocket".parse().unwrap());

@@ -10,8 +10,8 @@ use pintle_restreq::{RestClient, RestClientConfig};
 
 const CHUNK: usize = 64 << 10;
 
-/// The server sends one item of 48 MiB, and then 48 MiB of small items. `PINTLE_LIST_MIB` replaces the number 48. The client, whose
-/// `max_body` and `max_object` are 1 MiB, must use less than 16 MiB of memory.
+/// The server sends one item of 48 MiB, and then 48 MiB of small items. The environment variable `PINTLE_LIST_MIB` replaces the
+/// number 48. The client, whose `max_body` and `max_object` are 1 MiB, must use less than 16 MiB of memory.
 #[tokio::test]
 async fn list_of_any_size_streams_in_bounded_memory() {
     let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
@@ -71,7 +71,7 @@ fn serve(server: &TcpListener, chunks: usize, items: &str) {
     stream.write_all(b"]}").unwrap();
 }
 
-/// Returns the peak memory usage of this process in KiB. Returns 0 if the operating system does not report it.
+/// Returns the peak memory usage of this process in KiB, or 0 if the operating system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

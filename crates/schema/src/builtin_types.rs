@@ -14,7 +14,6 @@ pub(super) struct BuiltinTypes {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// Returns the type table, which the first call parses.
 pub(super) fn table() -> &'static BuiltinTypes {
     static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
     TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
@@ -30,7 +29,7 @@ impl BuiltinTypes {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
-    /// Returns the version and name of each kind, keyed by the name of its type.
+    /// Maps each type name to the version and name of its kind.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, ty)| (*ty, *kind)).collect()
     }
@@ -40,7 +39,6 @@ impl BuiltinTypes {
         self.names.keys().copied()
     }
 
-    /// Returns the versions and names of all kinds in sorted order.
     #[cfg(test)]
     pub(super) fn kinds(&self) -> Vec<(&'static str, &'static str)> {
         let mut kinds: Vec<_> = self.kinds.keys().copied().collect();
@@ -48,7 +46,6 @@ impl BuiltinTypes {
         kinds
     }
 
-    /// Returns the struct with the qualified name `name`, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;
         Some(Type::Struct { struct_type: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
@@ -91,7 +88,7 @@ impl BuiltinTypes {
         table
     }
 
-    /// Parses a line of the type table with the form `name[!] type [words]`.
+    /// Parses a line of the type table, in the form `name[!] type [words]`.
     fn field(&self, line: &str) -> Option<Field> {
         let mut words = line.split(' ');
         let (name, ty) = (words.next()?, words.next()?);
@@ -160,7 +157,7 @@ impl BuiltinTypes {
     }
 }
 
-/// Parses a list key with the form `name[:default]`. The default value is written as JSON.
+/// Parses a list key with the form `name[:default]`. The default value in a list key is JSON.
 fn list_key(text: &str) -> ListKey {
     let (name, default) = text.split_once(':').unwrap_or((text, ""));
     ListKey { name: name.into(), default: serde_json::from_str(default).ok() }

@@ -1,5 +1,5 @@
-//! Converts JSON to the object that a Go program would write after decoding the JSON. The conversion follows the schema
-//! and makes a single pass over the input.
+//! Converts JSON to the JSON that a Go program would write after decoding it. The conversion follows the schema and
+//! makes a single pass over the input.
 
 use pintle_json::Json;
 use serde::de::Deserializer;
@@ -14,7 +14,6 @@ use super::sink::{feed, feed_json};
 use crate::finding::StrictFinding;
 use crate::types::Type;
 
-/// Reads a value of the type `of`.
 pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, ty: &Type) -> Result<Decoded, BodyError> {
     let mut reader = Reader::default();
     let value = feed(from, Typed { reader: &mut reader, ty, path: None, earlier: None }).map_err(broken)?;
@@ -34,14 +33,14 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.into_findings()? })
 }
 
-/// Reads arbitrary JSON without changing numbers. The only findings are duplicate members.
+/// Reads arbitrary JSON without changing numbers. Reports only duplicate members as findings.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = feed_json(body, Untyped { reader: &mut reader, path: None, ignores_duplicates: false })?;
     Ok((value, reader.into_duplicates()))
 }
 
-/// Converts a deserializer's error. Deserializing from a [`JsonNode`] tree never fails.
+/// Converts a deserializer's error. Used only for parsers, because deserializing from a [`JsonNode`] tree never fails.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

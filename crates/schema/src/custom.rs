@@ -1,4 +1,4 @@
-//! Converts the structural schema of a custom resource to the types that also describe built-in kinds.
+//! Converts the structural schema of a custom resource to the [`Type`]s that also describe built-in kinds.
 //!
 //! The resulting types contain only the properties that patches and field management need. Validation, pruning and
 //! defaulting use the structural schema directly.
@@ -20,8 +20,8 @@ pub(super) fn root(structural: &Json) -> Type {
     }
 }
 
-/// Returns the type for a schema. `preserve` is true if an enclosing schema preserves unknown fields. If it is true,
-/// server-side apply accepts unknown fields at any depth, like kube-apiserver, which prunes them afterwards.
+/// Returns the type for a schema. `preserve` is true if an enclosing schema preserves unknown fields. If `preserve` is
+/// true, server-side apply accepts unknown fields at any depth, because kube-apiserver prunes them afterwards.
 fn node(schema: &Json, preserve: bool) -> Type {
     let is_set = |name: &str| schema[name].as_bool() == Some(true);
     let preserve = preserve || is_set("x-kubernetes-preserve-unknown-fields");
@@ -71,8 +71,8 @@ fn list(schema: &Json, preserve: bool) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, |items| node(items, preserve)), topology }))
 }
 
-/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The schema of `metadata` in the custom resource is
-/// ignored, because it can only restrict names.
+/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. Ignores the custom resource's schema for
+/// `metadata`, because it can only restrict names.
 fn embedded(ty: Type) -> Type {
     let (fields, rest, atomic) = match &ty {
         Type::Struct { struct_type, atomic } => (&struct_type.fields[..], struct_type.rest.clone(), *atomic),

@@ -59,12 +59,11 @@ struct RequestBody<'a> {
 
 /// The object in the body, before its apiVersion and kind are checked and defaulted.
 struct ReadObject {
-    /// The object without `apiVersion` and `kind`.
     members: Map,
     api_version: String,
     kind: String,
     reader: Reader,
-    /// The findings of the YAML parser. The reader contains all other findings.
+    /// The findings of the YAML parser. The reader contains the findings that are not from the YAML parser.
     yaml_findings: Vec<StrictFinding>,
 }
 
@@ -103,7 +102,7 @@ impl RequestBody<'_> {
         Ok(ReadObject { members, api_version, kind, reader, yaml_findings })
     }
 
-    /// Checks the apiVersion and kind of the object, and fills them in if they are missing.
+    /// Checks the `apiVersion` and `kind` of the object. Sets `apiVersion` and `kind` if they are missing.
     fn complete(&self, object: ReadObject) -> Result<Decoded, BodyError> {
         let Expected { api_version, schema } = *self.expected;
         let ReadObject { mut members, api_version: actual_version, kind: actual_kind, reader, yaml_findings } = object;
@@ -136,7 +135,6 @@ impl RequestBody<'_> {
     }
 }
 
-/// Returns the members that Go's JSON encoder writes for an empty object.
 fn empty_members(schema: &Schema) -> Map {
     match zero(schema.root()) {
         Json::Object(members) if !schema.is_custom() => members,
@@ -150,7 +148,7 @@ pub fn not_an_object_message(patched: &Json) -> String {
 }
 
 fn not_an_object(value: &Json) -> String {
-    /// The Go type into which kube-apiserver first decodes a body, as printed by Go.
+    /// The Go type into which kube-apiserver first decodes a body, in the form in which Go prints the type.
     const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", value.type_name())
 }
@@ -174,8 +172,8 @@ pub fn strict_decoding_error(findings: &[StrictFinding]) -> Option<String> {
     (!errors.is_empty()).then(|| format!("strict decoding error: {}", errors.join(", ")))
 }
 
-/// Returns the first bytes of a body for an error message: as text if the body looks like JSON, and in hexadecimal
-/// otherwise.
+/// Returns the first bytes of a body for an error message. The bytes are shown as text if the body looks like JSON, and
+/// in hexadecimal otherwise.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_BYTES: usize = 30;
     if body.is_empty() {
@@ -208,7 +206,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
     let is_list = actual_kind.strip_suffix("List").is_some_and(|item| Schema::knows(actual_version, item));
     let why =
         if Schema::knows(actual_version, actual_kind) || is_list || (actual_version, actual_kind) == ("v1", "List") {
-            // The message names the internal type of the kind, which is in the Go package of the API group.
+            // The message contains the kind's internal type, which is in the Go package of the API group.
             let package = expected.api_version.split_once('/').map_or("core", |(group, _)| group);
             let package = package.split('.').next().unwrap_or_default();
             let (from, to) = (version(actual_version), expected.schema.kind());

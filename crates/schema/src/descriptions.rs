@@ -1,4 +1,5 @@
-//! Short descriptions of built-in types and their fields, which are parsed again for each OpenAPI document.
+//! Parses the short descriptions of built-in types and their fields. The file with the descriptions is parsed again for
+//! each OpenAPI document.
 
 use std::collections::HashMap;
 
@@ -39,7 +40,6 @@ mod tests {
     use crate::builtin_types::table;
     use crate::types::Type;
 
-    /// The API groups with a description for every field.
     const COMPLETE: [&str; 7] = ["core", "apps", "batch", "rbac", "networking", "storage", "meta"];
 
     #[test]

@@ -76,7 +76,6 @@ impl JsonNode {
     }
 }
 
-/// A [`Sink`] that stores each value unchanged.
 pub(super) struct AsWritten;
 
 impl Sink for AsWritten {

@@ -12,7 +12,6 @@ pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     struct_type: &'r Struct,
     path: Option<&'r FieldPath<'r>>,
-    /// The fields that have been read, as a bit set.
     seen: u128,
     /// Whether the same struct occurred earlier in the document. If `true`, `out` starts with the members of the
     /// earlier occurrence.
@@ -25,8 +24,8 @@ impl<'r> StructFields<'r> {
         Self { reader, struct_type, path, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Starts with the members of an earlier occurrence of the same struct, because Go decodes a repeated struct into
-    /// the same memory.
+    /// Uses the members of an earlier occurrence of the same struct, because Go decodes a repeated struct into the same
+    /// memory.
     pub(super) fn starting_with(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
@@ -97,14 +96,14 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns the bit of a field in [`StructFields::seen`]. The bits fit into a `u128`, because a test of the type table
-/// checks that no struct has more than 128 fields.
+/// Returns the bit of a field in [`StructFields::seen`]. A test of the type table checks that no struct has more than
+/// 128 fields, so all bits fit into a `u128`.
 fn bit(index: usize) -> u128 {
     u32::try_from(index).ok().and_then(|index| 1_u128.checked_shl(index)).unwrap_or_default()
 }
 
-/// Returns `true` if Go keeps the earlier value of a field when the field occurs again with the value null. In Go, null
-/// clears lists, maps and values of most types that implement `Unmarshaler`.
+/// Returns `true` if Go keeps a field's earlier value when the field occurs again as null. In Go, null clears lists,
+/// maps, and values of most types that implement `Unmarshaler`.
 pub(super) fn survives_null(ty: &Type, earlier: &Json) -> bool {
     match ty {
         Type::Struct { .. } => true,
@@ -134,10 +133,10 @@ fn unset_value(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.ty) }
 }
 
-/// Returns `true` if Go omits a field with this value. Go omits most empty values.
+/// Returns `true` if Go omits a field with this value, which is the case for most empty values.
 fn is_omitted(field: &Field, value: &Json) -> bool {
-    // Go always writes an empty struct. An empty `managedFields` is kept, because it is a request to clear the field. The
-    // empty `policies` of an autoscaler are kept, because they are invalid and have no default.
+    // Keep an empty struct, because Go always writes it. Keep an empty `managedFields`, because it is a request to
+    // clear the field. Keep the empty `policies` of an autoscaler, because they are invalid and have no default.
     let is_kept = || {
         field.pointer
             || matches!(field.ty, Type::Struct { .. })

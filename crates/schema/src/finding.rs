@@ -18,7 +18,7 @@ pub enum StrictFinding {
     Other(String),
 }
 
-/// The maximum number of findings for one body. Kubernetes has the same limit on the number of findings.
+/// The maximum number of findings for one body, as in Kubernetes.
 const MAX_FINDINGS: usize = 100;
 /// The maximum total length of the findings of a body, in bytes. A limit is necessary because a single path can be as
 /// long as the body.
@@ -50,8 +50,8 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value, as its last segment and a reference to the parent path. A path is converted to text only if a
-/// finding is reported.
+/// The path of a value, which consists of the last segment and a reference to the parent path. The path is converted to
+/// text only if a finding is reported.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
@@ -60,11 +60,9 @@ pub(super) struct FieldPath<'a> {
 
 #[derive(Clone, Copy)]
 pub(super) enum PathSegment<'a> {
-    /// A declared field of a struct.
     Field(&'a Struct, &'a Field),
     /// A member that is not a declared field.
     Member(&'a str),
-    /// An item of a list.
     Item(usize),
 }
 
@@ -84,7 +82,7 @@ impl FieldPath<'_> {
             PathSegment::Field(_, field) => field.name.as_str(),
             PathSegment::Member(name) => name,
             PathSegment::Item(index) => {
-                // The result is ignored, because writing to a string cannot fail.
+                // Ignore the result, because writing to a string cannot fail.
                 let _ = write!(text, "[{index}]");
                 return;
             }

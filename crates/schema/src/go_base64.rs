@@ -23,7 +23,7 @@ pub fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
     decoded.map_err(|_| format!("illegal base64 data at input byte {}", invalid_at(text.as_bytes())))
 }
 
-/// Returns the position that Go's decoder reports for invalid text. Go reads groups of four characters.
+/// Returns the position that Go's decoder, which reads groups of four characters, reports for invalid text.
 fn invalid_at(text: &[u8]) -> usize {
     let skip_breaks = |mut at: usize| {
         while let Some(b'\r' | b'\n') = text.get(at) {

@@ -1,10 +1,10 @@
-//! Handles numbers, unpaired surrogates and error messages like Go, which differs from `serde_json`.
+//! Handles numbers, unpaired surrogates and error messages like Go's JSON package instead of `serde_json`.
 
 use serde_json::{Error, Number};
 
 /// Returns the number that Go writes after decoding `number`. Go keeps 64-bit integers and converts all other numbers
-/// to floats. Go writes a float with an integral value as an integer, which consists of the float's shortest digits,
-/// padded with zeros. If this integer fits into 64 bits, Go later decodes it as an integer.
+/// to floats. Go writes a float with an integral value as an integer, with the float's shortest digits and padding
+/// zeros. Go later decodes the written integer as an integer if it fits into 64 bits.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 
-/// The layout of a time in Go.
+/// The layout of a time, as in Go's package `time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Seconds,
@@ -20,7 +20,6 @@ impl Layout {
         }
     }
 
-    /// Formats a time in UTC.
     pub(crate) fn format(self, time: DateTime) -> String {
         let sign = if time.year() < 0 { "-" } else { "" };
         let (year, month, day) = (time.year().unsigned_abs(), time.month(), time.day());
@@ -33,8 +32,8 @@ impl Layout {
     }
 }
 
-/// Parses a time, and returns it in UTC. The errors are Go's messages. Unlike in Go, a time is out of range if its year is
-/// 10000 in UTC.
+/// Parses a time, and returns it in UTC. Returns errors with Go's messages. Unlike in Go, a time is out of range if its
+/// year is 10000 in UTC.
 pub(crate) fn parse(text: &str, layout: Layout) -> Result<DateTime, String> {
     parts(text, layout).map_err(|fault| {
         let fault = match fault {
@@ -48,17 +47,14 @@ pub(crate) fn parse(text: &str, layout: Layout) -> Result<DateTime, String> {
     })
 }
 
-/// The first reason why Go cannot parse a time.
 enum Fault<'a> {
-    /// The rest of the text, and the element of the layout that it does not start with.
+    /// The remaining text, and the layout element that was expected at its start.
     Unparsable(&'a str, &'static str),
     /// The part of the time that is out of range.
     OutOfRange(&'static str),
-    /// The text after the time.
     ExtraText(&'a str),
 }
 
-/// The part of a text that has not been parsed yet.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
@@ -67,7 +63,6 @@ impl<'a> Rest<'a> {
         Ok(())
     }
 
-    /// Parses a number with between `least` and `most` digits.
     fn number(&mut self, least: usize, most: usize, element: &'static str) -> Result<i16, Fault<'a>> {
         let count = digits(self.0).min(most);
         if count < least {
@@ -125,7 +120,8 @@ impl<'a> Rest<'a> {
         let number = |range| zone.get(range).filter(|text| digits(text) == 2)?.parse::<i16>().ok();
         let hours = number(1..3);
         let minutes = hours.and_then(|_| number(4..6));
-        // Go accepts an offset of 24 hours and 60 minutes, and checks the range before the rest of the offset.
+        // Go accepts an offset of 24 hours and 60 minutes. Go checks the range of a number before it parses the
+        // remaining offset.
         within(minutes.unwrap_or(0), 60, "time zone offset minute")?;
         within(hours.unwrap_or(0), 24, "time zone offset hour")?;
         let (Some(hours), Some(minutes)) = (hours, minutes) else { return Err(whole) };
@@ -187,7 +183,7 @@ fn nanoseconds(fraction: &str) -> Option<i32> {
     used.parse::<i32>().ok().map(|number| number * scale)
 }
 
-/// Quotes a text like Go's package `time`, which escapes each byte of other characters than ASCII.
+/// Quotes a text like Go's package `time`, which escapes each byte of a non-ASCII character.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes() {
@@ -204,7 +200,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The expected results come from Go's `time.Parse`.
+    /// The expected results are from Go's `time.Parse`.
     #[test]
     fn times_are_parsed_like_in_go() {
         for (text, expected) in [

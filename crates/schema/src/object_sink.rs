@@ -1,5 +1,4 @@
-//! Reads whole objects. All fields of a built-in kind have types, but only the `metadata` of a custom resource has a
-//! type.
+//! Reads whole objects. In a custom resource, only the `metadata` has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -43,7 +42,6 @@ impl Sink for ObjectSink<'_> {
     }
 }
 
-/// The members of the object that have been read so far.
 enum ObjectMembers<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
@@ -80,8 +78,9 @@ impl<'r> ObjectMembers<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. This member is reported as an
-    /// unknown field, but Go uses its value for built-in kinds. If the value has the wrong type, decoding fails.
+    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. Such a member is reported as an
+    /// unknown field, but Go uses its value for built-in kinds. Decoding fails if the member's value has the wrong
+    /// type.
     fn read_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -108,7 +107,7 @@ impl<'r> ObjectMembers<'r> {
             Self::Custom { reader, out } => (reader, out),
         };
         // Go first decodes a custom resource into a map, which keeps only the last value of a duplicate member. Go then
-        // decodes `metadata` from the map. All other members are pruned later according to the structural schema.
+        // decodes `metadata` from this map, and later prunes all other members with the structural schema.
         if let Some(metadata) = out.get_mut("metadata") {
             let (ty, path) = (object_meta(), FieldPath { parent: None, segment: PathSegment::Member("metadata") });
             let typed = Typed { reader, ty: &ty, path: Some(&path), earlier: None };
@@ -138,7 +137,7 @@ pub(super) struct TypeMetaField {
     name: &'static str,
     /// The last value that is a string.
     text: String,
-    /// The number of members whose name matches exactly, including case.
+    /// The number of members whose name matches the field name exactly, including case.
     count: usize,
     /// The JSON type of the first value that is not a string or null.
     wrong_type: Option<&'static str>,
@@ -152,7 +151,7 @@ impl TypeMetaField {
     fn read_value<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         self.set(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
-        // The first duplicate is reported only at the end of the object.
+        // Do not report the first duplicate here, because it is reported at the end of the object.
         if self.count > 2 {
             reader.report_duplicate(self.path());
         }

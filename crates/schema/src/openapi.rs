@@ -57,8 +57,8 @@ struct Schemas {
     made: Map,
     /// The referenced structs that do not have a schema yet.
     pending: Vec<StructRef>,
-    /// The default values of the key fields of lists. The type table stores a default with the list, but OpenAPI stores
-    /// it with the key field.
+    /// The default values of the key fields of lists. The type table stores these default values with the list, but
+    /// OpenAPI stores them with the key field.
     defaults: HashMap<SchemaField, Json>,
 }
 
@@ -124,7 +124,7 @@ impl Schemas {
             Type::Map(map) => json!({"type": "object", "additionalProperties": self.of_type(&map.value)}),
             Type::List(list) => self.of_list(list),
             Type::Union(union) => {
-                // Include JSONSchemaProps in the document, although the schema of the union does not refer to it.
+                // Include JSONSchemaProps in the document, although no schema refers to it.
                 self.refer(&table().named("apiextensions.JSONSchemaProps").unwrap_or(Type::Any));
                 let alternative = match union {
                     Union::Bool => "Bool",
@@ -186,7 +186,7 @@ impl Schemas {
         let name = name(struct_type);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Insert the name before the schema is created, because a struct can refer to itself.
+            // Insert the name before creating the schema, because a struct can refer to itself.
             self.made.insert(name, Json::Null);
             self.pending.push(struct_type.clone());
         }
@@ -226,8 +226,8 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns `true` if the struct is atomic in server-side apply. A field whose type is this struct can override the
-/// setting.
+/// Returns `true` if the struct is atomic in server-side apply. A field whose type is this struct can override whether
+/// the struct is atomic.
 fn is_atomic(struct_type: &Struct) -> bool {
     matches!(table().named(struct_type.name), Some(Type::Struct { atomic: true, .. }))
 }
@@ -259,7 +259,7 @@ mod tests {
         for (pointer, begins) in [
             ("/io.k8s.api.core.v1.Pod/description", "A set of containers"),
             ("/io.k8s.api.core.v1.Container/properties/image/description", "The image of the container"),
-            // The table has a single description for all fields named `reason`.
+            // The description table has a single entry for all fields named `reason`.
             ("/io.k8s.api.core.v1.PodCondition/properties/reason/description", "A short machine-readable reason"),
             ("/io.k8s.api.core.v1.Pod/properties/spec/description", "The containers of the pod"),
         ] {

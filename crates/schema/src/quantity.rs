@@ -1,4 +1,4 @@
-//! Exact parsing of resource quantities, and formatting in Go's canonical form.
+//! Parses resource quantities exactly, and formats them in Go's canonical form.
 
 use std::fmt;
 
@@ -138,7 +138,7 @@ struct Number {
     /// The decimal exponent of the last digit, at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go writes the number as the text from which it was parsed.
+    /// If `true`, Go writes the number as the text from which it was parsed.
     kept: bool,
     /// The exponent of the last digit in the parsed text, before rounding.
     written_power: i64,
@@ -213,11 +213,11 @@ fn increment(digits: &mut String) {
 
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the decimal point, without leading zeros. The string is `0` if all digits are zeros.
+    /// The digits before the decimal point, without leading zeros. `whole` is `0` if all digits are zeros.
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
-    /// Whether the text contains a digit. Go accepts some quantities without digits.
+    /// `true` if the text contains a digit. Go accepts some quantities without digits.
     has_digits: bool,
 }
 
@@ -269,7 +269,7 @@ fn read(text: &str) -> Result<Number, &'static str> {
     Ok(number.rounded(FINEST))
 }
 
-/// Returns `true` if Go parses the number into a 64-bit integer. Go keeps the original text only for these numbers.
+/// Returns `true` if Go parses the number into a 64-bit integer. Go keeps the original text of such a number.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {

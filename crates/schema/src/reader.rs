@@ -13,28 +13,26 @@ use super::scalar::ScalarError;
 use super::sink::{Name, Primitive, Seed, Sink};
 use super::types::{Scalar, Type, Union};
 
-/// Collects findings and the first error while a body is read.
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// The findings about unknown metadata fields of a custom resource, which are reported after all other findings.
-    /// For built-in kinds, this field is `None`.
+    /// For a custom resource, the findings about unknown metadata fields, which are reported after all other findings.
+    /// `None` for a built-in kind.
     unknown: Option<Vec<StrictFinding>>,
     /// The total length of all paths converted to text so far, in bytes.
     path_bytes: usize,
-    /// The first error about a value. The reader continues after this error, because a later syntax error takes
+    /// The first error about a value. The reader continues after the error, because a later syntax error takes
     /// precedence.
     error: Option<BodyError>,
-    /// Whether numbers in untyped values are kept unchanged.
     verbatim: bool,
     /// The items that were removed from a list because the list occurred again with fewer items. The map is keyed by
     /// the path of the list, and its items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
-    /// The number of enclosing unions. Their Go types have their own decoders, which are never strict.
+    /// The number of enclosing unions. The Go types of unions have their own decoders, which are never strict.
     lenient: usize,
 }
 
-/// The maximum of [`Reader::path_bytes`]. After this limit is reached, the reader does not report any more findings.
+/// The maximum of [`Reader::path_bytes`]. After reaching this limit, the reader reports no more findings.
 const MAX_PATH_BYTES: usize = 16 << 20;
 
 impl Reader {
@@ -54,8 +52,7 @@ impl Reader {
         self.error.map_or(Ok(self.findings), Err)
     }
 
-    /// Returns the findings without checking for errors. Call this method only if the values that were read cannot
-    /// cause errors.
+    /// Returns the findings without checking for errors. Use this method only for values that cannot cause errors.
     pub(super) fn into_duplicates(self) -> Vec<StrictFinding> {
         self.findings
     }
@@ -75,9 +72,9 @@ impl Reader {
         add_finding(findings, &mut self.path_bytes, StrictFinding::Unknown, path);
     }
 
-    /// Takes the items that were removed from a list because the list occurred again with fewer items. Go only shortens
-    /// the slice, so the removed items reappear if the list later occurs with more items. Returns no items if the list
-    /// has not occurred before.
+    /// Takes the items that were removed from a list because the list occurred again with fewer items. In Go, the
+    /// removed items reappear if the list later occurs with more items, because Go only shortens the slice. Returns no
+    /// items if the list has not occurred before.
     fn take_cut_off(&mut self, path: Option<&FieldPath<'_>>, occurred_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -111,13 +108,12 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Returns `true` if the body is a custom resource. In a custom resource, duplicate members of untyped values are
-    /// also reported.
+    /// Returns `true` if the body is a custom resource. In a custom resource, the reader also reports duplicate members
+    /// of untyped values.
     pub(super) fn is_custom_resource(&self) -> bool {
         self.unknown.is_some()
     }
 
-    /// Returns a [`Sink`] for an untyped value.
     pub(super) fn untyped_sink<'r>(&'r mut self, path: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
         Untyped { ignores_duplicates: !self.is_custom_resource(), reader: self, path }
     }
@@ -143,8 +139,8 @@ pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) ty: &'r Type,
     pub(super) path: Option<&'r FieldPath<'r>>,
-    /// The value from an earlier occurrence of the same struct field or list item. As in Go, a struct is decoded into
-    /// the fields of this earlier struct.
+    /// The value from an earlier occurrence of the same struct field or list item. As in Go, a repeated struct is
+    /// decoded into the fields of the earlier struct.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -228,7 +224,7 @@ impl<'r> Typed<'r> {
         Self { earlier: None, ..self }
     }
 
-    /// Reads the items of a list. If a list occurs again, its items are decoded into the earlier items, as in Go.
+    /// Reads the items of a list. As in Go, decodes the items of a repeated list into the earlier items.
     fn items<'de, A: SeqAccess<'de>>(self, ty: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut cut_off = self.reader.take_cut_off(self.path, !earlier.is_empty());
@@ -287,7 +283,6 @@ impl<'r> Typed<'r> {
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) path: Option<&'r FieldPath<'r>>,
-    /// Whether to ignore duplicate members instead of reporting them.
     pub(super) ignores_duplicates: bool,
 }
 

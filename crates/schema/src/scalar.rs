@@ -14,12 +14,11 @@ use super::types::Scalar;
 pub(super) enum ScalarError<'a> {
     /// The value has the wrong JSON type or is out of range.
     Type(Primitive<'a>),
-    /// The value is a string in the wrong format. The string is Go's error message.
+    /// The value is a string in the wrong format. This variant contains Go's error message.
     Form(String),
 }
 
 impl Scalar {
-    /// Returns the Go name of the type.
     pub(super) fn go_name(self) -> &'static str {
         match self {
             Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
@@ -90,7 +89,7 @@ fn bytes(text: &str) -> Result<Json, ScalarError<'static>> {
     decode_base64(text).map(|bytes| STANDARD.encode(bytes).into()).map_err(ScalarError::Form)
 }
 
-/// Parses a time, and writes it in UTC like Go. A time with a precision of seconds loses its fraction.
+/// Parses a time, and writes it in UTC like Go. A type with a precision of seconds drops the fraction.
 fn time(text: &str, layout: Layout) -> Result<Json, ScalarError<'static>> {
     go_time::parse(text, layout).map(|time| layout.format(time).into()).map_err(ScalarError::Form)
 }

@@ -12,19 +12,16 @@ use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
 /// Receives JSON values from a parser, and builds a result from them.
 pub(super) trait Sink: Sized {
-    /// The result that the sink builds from a value.
     type Out;
 
     fn primitive(self, found: Primitive<'_>) -> Self::Out;
 
-    /// Receives a list as an iterator over its items.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Receives an object as an iterator over its members.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 
-/// A value without nested values.
+/// A JSON value without nested values: null, a boolean, a number or a string.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Primitive<'a> {
     Null,
@@ -55,7 +52,7 @@ impl Primitive<'_> {
         }
     }
 
-    /// Converts the scalar to a JSON value. Numbers are converted as in Go.
+    /// Converts the scalar to a JSON value, with the same conversion of numbers as in Go.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -91,10 +88,9 @@ pub(super) fn feed<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, si
     Seed(sink).deserialize(from)
 }
 
-/// An adapter that implements serde's `DeserializeSeed` for a [`Sink`].
 pub(super) struct Seed<S>(pub(super) S);
 
-/// A member name. Short names are stored without a heap allocation.
+/// The name of an object member. Stores a short name without a heap allocation.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Name(pub(super) Text);
@@ -163,8 +159,8 @@ impl<S: Sink> Seed<S> {
     fn visit<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // The number is out of range. Without its feature `arbitrary_precision`, `serde_json` rejects these
-            // numbers itself.
+            // Reject a number that is out of range. Without its feature `arbitrary_precision`, `serde_json` itself
+            // rejects such a number.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.primitive(Primitive::Number(number))),
         }

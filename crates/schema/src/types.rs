@@ -120,10 +120,10 @@ pub struct Struct {
     pub rest: Option<Type>,
     /// The indices of the fields in the protobuf message, sorted by field number.
     pub numbered: Vec<usize>,
-    /// The indices of the fields that Go writes even if they are empty.
+    /// The indices of the fields that Go's JSON encoder writes even if they are empty.
     pub(super) always: Vec<usize>,
-    /// The name length and index of each field, sorted by length and then by name. Most lookups only compare the
-    /// lengths of names.
+    /// The name length and index of each field, sorted by length and then by name. Because of this order, most lookups
+    /// only compare lengths.
     by_name: Vec<(usize, usize)>,
 }
 
@@ -155,7 +155,8 @@ impl Struct {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the first segment of the API group and the version, such as `apps` and `v1`.
+    /// Returns the group and version in the name of the struct, such as `apps` and `v1`. The group is only the first
+    /// segment of the API group, such as `networking` for `networking.k8s.io`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))
@@ -216,7 +217,6 @@ pub struct StructRef(StructHome);
 enum StructHome {
     /// The index of a built-in struct in the type table. With an index, a struct can contain its own type.
     BuiltIn(u16),
-    /// A struct of a custom resource.
     Custom(Arc<Struct>),
 }
 
@@ -307,7 +307,6 @@ impl Type {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
 
-    /// Sets whether a struct or map is atomic in server-side apply.
     pub(super) fn with_atomic(self, atomic: bool) -> Self {
         match self {
             Self::Struct { struct_type, .. } => Self::Struct { struct_type, atomic },
@@ -316,7 +315,6 @@ impl Type {
         }
     }
 
-    /// Sets how server-side apply identifies the items of a list.
     pub(super) fn with_topology(self, topology: Topology) -> Self {
         match self {
             Self::List(list) => Self::List(Arc::new(ListType { item: list.item.clone(), topology })),

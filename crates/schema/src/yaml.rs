@@ -1,6 +1,6 @@
 //! Parses YAML like Kubernetes and converts it to JSON.
 //!
-//! A few bytes of YAML can expand to a huge value through deep nesting or nested aliases. This module therefore
+//! A few bytes of YAML can expand to a huge value through deep nesting or nested aliases. Therefore, this module
 //! processes parser events one by one, and rejects a value that is too deep or too large before building it.
 
 mod cursor;
@@ -34,8 +34,7 @@ const MAX_ALIASED: usize = 16 << 20;
 
 /// Parses the first document of a YAML body. Each duplicate key is reported as a finding, and its last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // Errors about values that JSON cannot represent are from Go's JSON encoder, so they do not have the prefix
-    // `yaml: `.
+    // Go's JSON encoder reports values that JSON cannot represent, so these errors do not have the prefix `yaml: `.
     let prefix = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", prefix(&why)))
 }
@@ -98,23 +97,20 @@ struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
     /// Maps each anchor to its node. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
-    /// The anchors of nodes that are still being read.
     open: HashSet<String>,
     /// The remaining number of bytes that aliases may copy.
     copies: usize,
     findings: Vec<StrictFinding>,
     /// The keys of the last map that was read or copied, with their lines.
     places: Vec<KeyMark>,
-    /// A value in the document that JSON cannot represent, in the form of Go's error message.
+    /// A value in the document that JSON cannot represent, as Go's error message shows it.
     unsupported: Option<&'static str>,
 }
 
-/// The text and line of a key for a finding about a duplicate key.
 #[derive(Clone)]
 struct KeyMark {
-    /// The key, in the form of Go's error message.
+    /// The key, as Go's error message shows it.
     shown: String,
-    /// The line number of the value.
     line: usize,
 }
 
@@ -211,7 +207,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a map and reports duplicate keys. If the map contains a `<<` key, the maps in its value are merged at the
+    /// Reads a map and reports duplicate keys. If the map contains a `<<` key, merges the maps in its value at the
     /// position of this key.
     fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
@@ -242,7 +238,6 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(JsonNode::Map(members))
     }
 
-    /// Returns the maps in the value of a `<<` key.
     fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
         // In Go, the value of a `<<` key cannot be an alias of a list.
@@ -465,7 +460,7 @@ fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Returns `true` for the merge key `<<`, but not for a quoted `<<`, which is an ordinary key.
+/// Returns `true` for the merge key `<<`. A quoted `<<` is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
     let YamlEvent::Scalar { text, plain, properties } = key else { return false };
     let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The timeout for receiving a request head, measured from its first byte. For the first request of a connection, the
-/// timeout starts when the server accepts the connection.
+/// The timeout for receiving a request head, measured from its first byte. For the first request of a connection, it
+/// starts when the server accepts the connection.
 const HEAD: Duration = Duration::from_secs(32);
 /// The timeout for a connection that has no open requests.
 const IDLE: Duration = Duration::from_secs(90);
@@ -30,9 +30,9 @@ pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Activity {
     state: Mutex<ConnectionState>,
-    /// Wakes [`overdue`](Self::overdue) when the deadline of the connection becomes earlier.
+    /// Wakes [`overdue`](Self::overdue) when the connection's deadline moves to an earlier time.
     earlier_deadline: Notify,
-    /// The memory of the received bytes that do not belong to an open request yet.
+    /// The memory of received bytes that do not belong to an open request yet.
     head: Mutex<RequestHead>,
     heads: Heads,
 }
@@ -42,15 +42,16 @@ struct ConnectionState {
     http2: bool,
     open: usize,
     answer_by: Option<Instant>,
-    /// The time at which the last response was completed, or `None` before the first request.
+    /// The time at which the last response was completed, or `None` before the first response.
     idle_since: Option<Instant>,
     /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// The time at which the incomplete HTTP/2 header block began, if there is one. Other streams of the connection
-    /// may have open requests at the same time.
+    /// The time at which the incomplete HTTP/2 header block began, if there is one. While the header block is
+    /// incomplete, other streams of the connection may have open requests.
     block: Option<Instant>,
     connected: Instant,
-    /// The time at which [`Activity::overdue`] wakes up next, which a later deadline does not change.
+    /// The time of the next check by [`Activity::overdue`], which does not change if the deadline moves to a later
+    /// time.
     next_check: Option<Instant>,
 }
 
@@ -67,11 +68,11 @@ impl ConnectionState {
         self.next_check
     }
 
-    /// Returns the deadline that the connection would have without an incomplete header block.
+    /// Returns the connection's deadline without considering an incomplete header block.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
             // Keep an HTTP/2 connection open if one of its responses misses its deadline. A client that does not read
-            // one of its streams must not lose its other streams.
+            // one of the streams must not lose its other streams.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -131,7 +132,7 @@ impl Activity {
         self.change(|state| state.answer_by = Some(deadline));
     }
 
-    /// Records that bytes have arrived on a connection other than HTTP/2.
+    /// Records that bytes have arrived on a connection that does not use HTTP/2.
     fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let state = self.state();
         if state.open > 0 {
@@ -253,7 +254,7 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Return the full size, because hyper calls this method only before it reads the body.
+        // hyper calls this method only before it reads the body, so return the full size.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }

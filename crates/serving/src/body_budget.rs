@@ -13,9 +13,9 @@ pub const LARGEST_BODY: usize = 3 << 20;
 /// The maximum number of bytes to read from a body that is too large. If the server stopped reading earlier, the client
 /// might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
-/// The maximum size in bytes of a small body, as most bodies are.
+/// The maximum size in bytes of a small body, which includes most bodies.
 const SMALL: usize = 64 << 10;
-/// The maximum total size in bytes of the large bodies that are processed at the same time. Processing a body can use
+/// The maximum total size in bytes of the large bodies that are processed concurrently. Processing a body can use
 /// hundreds of times as much memory as the body itself. A body does not count towards this limit while its request
 /// waits for a webhook.
 const PROCESSING_LIMIT: usize = 4 << 20;
@@ -48,7 +48,7 @@ pub enum Unread {
 struct BudgetState {
     left: usize,
     small_reserve: usize,
-    /// The incomplete bodies in the order of eviction: large before small, and old before new.
+    /// The incomplete bodies in the order of eviction: large before small, and then old before new.
     uploads: BTreeMap<EvictionKey, Upload>,
     next: u64,
 }
@@ -59,7 +59,7 @@ type EvictionKey = (bool, u64);
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// Dropped when the body is evicted, which ends the task that reads the body.
+    /// Dropping this sender, when the body is evicted, ends the task that reads the body.
     _evicted: oneshot::Sender<()>,
 }
 
@@ -120,7 +120,7 @@ impl BodyBudget {
             return None;
         }
         let size = u32::try_from(bytes.min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
-        // Acquiring a permit cannot fail, because no code closes the semaphore.
+        // This cannot fail, because the semaphore is never closed.
         self.processing.clone().acquire_many_owned(size).await.ok()
     }
 
@@ -139,7 +139,7 @@ impl BodyBudget {
 }
 
 impl BudgetState {
-    /// Returns the upload's new key, or `None` if the upload has been evicted.
+    /// Returns the upload's new key, or `None` if the upload was evicted.
     fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
         let mut upload = self.uploads.remove(&key)?;
         let is_small = upload.bytes.len() + data.len() <= SMALL;
@@ -160,7 +160,7 @@ impl BudgetState {
     }
 }
 
-/// A guard for an incomplete body. Dropping the guard releases the memory of the body to the budget.
+/// A guard for an incomplete body, which returns the body's memory to the budget when dropped.
 struct UploadGuard {
     budget: Arc<BodyBudget>,
     key: EvictionKey,
@@ -239,7 +239,7 @@ mod tests {
         }
 
         async fn send(&self, bytes: usize) {
-            // Ignore a failed send, because the reader may already have returned.
+            // Ignore the error, because the reader may already have returned.
             let _ = self.parts.send(vec![0; bytes].into());
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -272,7 +272,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // Receiving more data does not change the order of eviction.
+        // More data must not change the order of eviction.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

@@ -39,14 +39,13 @@ pub struct Gzip {
     out: Vec<u8>,
 }
 
-/// The size of the header of a precompressed segment, in bytes. This header contains the checksum and the length of the
+/// The size of the header of a precompressed segment, in bytes. The header contains the checksum and the length of the
 /// uncompressed data.
 const SUMS: usize = 8;
 
 impl Default for Gzip {
     fn default() -> Self {
-        // A gzip header that specifies the fastest compression and an unknown operating system, without a time and a
-        // file name.
+        // A gzip header without a time and a file name, for the fastest compression and an unknown operating system.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }
@@ -100,7 +99,7 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, as the gzip trailer contains it.
+/// Returns the length modulo 2^32, which is its form in the gzip trailer.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
@@ -114,7 +113,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // Stop if the output buffer has free space, which means that the compressor has written all of its output.
+        // Free space in the output buffer means that the compressor has written all of its output.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }

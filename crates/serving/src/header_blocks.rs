@@ -8,13 +8,13 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects such frames only after the end of the header block.
+/// A frame type that clients must not send, but that hyper rejects only after the end of the header block.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum memory estimate for a header block, in bytes. A header block that reaches the size limit with headers of
-/// minimum length uses this much memory.
+/// The maximum memory estimate for a header block, in bytes. A header block of maximum size with the shortest possible
+/// headers uses this much memory.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the HTTP/2 frames of a connection.
@@ -32,19 +32,19 @@ pub enum HeaderBlocks {
 #[derive(Debug, Default)]
 pub struct Frames {
     head: [u8; FRAME_HEAD],
-    /// The number of bytes of the current frame header that have arrived.
+    /// The number of bytes of the current frame header that have arrived so far.
     head_length: usize,
     /// The number of payload bytes that have not arrived yet.
     left: usize,
     begun: u64,
-    /// The total size in bytes of the complete frames of the latest header block, or `None` if the block is complete.
+    /// The total size in bytes of the complete frames of an incomplete header block, or `None` if the last block is
+    /// complete.
     open: Option<usize>,
-    /// The highest stream ID that the client has used. A header block for a stream that is already open
-    /// contains trailers.
+    /// The highest stream ID that the client has used. A header block for this or a lower ID contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes, because trailers stay in memory if the handler does not read them. The size is
-    /// reset to 0 when the connection has no open requests.
+    /// The memory of trailers in bytes, which stay in memory if the handler does not read them. The number is reset to
+    /// 0 when the connection has no open requests.
     trailers: usize,
 }
 
@@ -96,7 +96,6 @@ impl Frames {
         }
     }
 
-    /// Handles a frame header that has arrived completely.
     fn begin(&mut self) {
         let [_, _, _, kind, _, stream @ ..] = self.head;
         (self.head_length, self.left) = (0, self.length());
@@ -110,7 +109,6 @@ impl Frames {
         self.open = Some(0);
     }
 
-    /// Handles a frame that has arrived completely.
     fn end(&mut self) {
         let [_, _, _, kind, flags, ..] = self.head;
         let Some(open) = self.open.filter(|_| matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION)) else { return };
@@ -144,8 +142,8 @@ impl Frames {
     }
 }
 
-/// Returns the estimated memory of a header block with `bytes` bytes. This estimate is high, because a single byte can
-/// refer to an entire header in the HPACK table.
+/// Returns the estimated memory of a header block with `bytes` bytes. The estimate is high, because a single byte can
+/// refer to a whole header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }

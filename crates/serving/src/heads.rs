@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The maximum size of a request head that does not need permits, in bytes. 16,384 connections with such heads use 256
 /// MiB.
 const SMALL_HEAD: usize = 16 << 10;
-/// The maximum total size of all heads that need permits, in bytes. A single request head has at most 1 MiB.
+/// The maximum total size of all heads that need permits, in bytes. A single head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
 /// The approximate memory overhead of a header, not including its name and value, in bytes.
 pub const HEADER: usize = 64;

@@ -5,7 +5,7 @@
 #[derive(Debug, Default)]
 pub struct Indent {
     depth: usize,
-    /// `Some` inside a JSON string, with `true` if a backslash escapes the next character.
+    /// Whether a backslash escapes the next character of a JSON string, or `None` outside of strings.
     text: Option<bool>,
     after_open: bool,
 }

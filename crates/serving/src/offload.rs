@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
 /// The maximum number of input bytes that are processed on the current thread. Processing this many bytes takes at most
-/// a few milliseconds. For comparison, offloading costs about 20 µs.
+/// a few milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
 /// An argument for [`work_on`] that always offloads, for work that may take long even if the input is small.
@@ -73,7 +73,7 @@ pub fn is_long(bytes: usize) -> bool {
 
 thread_local! {
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
-    /// Whether the current step has requested to offload the next step.
+    /// Whether the current step has requested to run the next step on a blocking thread.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -113,8 +113,8 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// A step of the inner future has been offloaded to a blocking task. The inner future is in `work` until the
-    /// blocking task takes it.
+    /// A step of the inner future is running or waiting to run in a blocking task. `work` contains the inner future
+    /// until this task takes it.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -133,13 +133,13 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if `wanted` is `true` and a permit is available. If `wanted` is `false`, this method stops
-    /// waiting for a permit.
+    /// Returns a permit if `wanted` is `true` and a permit is available. If `wanted` is `false`, it stops waiting for a
+    /// permit.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
             self.is_queued = permit.is_pending();
-            // Acquiring a permit cannot fail, because no code closes the semaphore.
+            // This cannot fail, because the semaphore is never closed.
             return match permit {
                 Poll::Ready(permit) => permit,
                 Poll::Pending => None,
@@ -191,11 +191,11 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again to register the waker of the current poll, because the offloaded step
-                        // may have used another one.
+                        // Poll the future again to register the current waker, because the offloaded step may have used
+                        // another waker.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                        // The blocking task was cancelled, so the runtime is shutting down.
+                        // The blocking task was cancelled because the runtime is shutting down.
                         Ok(None) | Err(Err(_)) => return Poll::Pending,
                     }
                 }
@@ -205,7 +205,7 @@ impl<T: Send + 'static> Future for Offload<T> {
     }
 }
 
-/// Offloads the next step of `work`. If the [`Offload`] is dropped before the step starts, the step does not run.
+/// Offloads the next step of `work`. The step does not run if the [`Offload`] is dropped before its start.
 fn offload_step<T: Send + 'static>(
     work: Work<T>,
     permit: OwnedSemaphorePermit,
@@ -222,9 +222,8 @@ fn offload_step<T: Send + 'static>(
     OffloadState::Offloaded { work, step }
 }
 
-/// Polls the work once, and also returns whether to offload the next step.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// A guard that restores the thread-local state on drop, because offloads can be nested and steps can panic.
+    /// Restores the thread-local state on drop, because offloads can be nested and steps can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -269,7 +268,7 @@ mod tests {
             places.push(here());
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
-            // Continue on the current thread, which already runs an offloaded step.
+            // This call continues on the current thread, which already runs an offloaded step.
             work_on(OFFLOAD_BYTES + 1).await;
             places.push(here());
             tokio::task::yield_now().await;
@@ -352,7 +351,7 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// Another task in this test occupies the only blocking thread or all permits, so the step cannot be offloaded. The
+    /// The step cannot be offloaded, because another task occupies the only blocking thread or all permits. The
     /// deadline belongs to the inner future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {

@@ -25,7 +25,7 @@ tokio::task_local! {
 /// hyper resets a stream whose future is dropped before the response ends.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
-    /// Whether the server has received the latest request in full.
+    /// Whether the server has received the entire latest request.
     is_whole: Arc<AtomicBool>,
 }
 
@@ -43,7 +43,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // In each poll, read the deadline after polling the stream, because the stream may set the deadline.
+        // Read the deadline after polling the stream, because the stream may change it.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
@@ -57,7 +57,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // A no-op waker is sufficient, because a pending stream is polled again on its own task.
+        // A no-op waker is enough, because a pending stream is polled again on its own task.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -68,6 +68,6 @@ where
 
 /// Sets the deadline of the current response if it is sent on an HTTP/2 stream.
 pub fn answer_by(deadline: Instant) {
-    // `DEADLINE` is not set for HTTP/1 requests, because `Activity` enforces their deadlines.
+    // Ignore the error: `DEADLINE` is not set for HTTP/1 requests, whose deadlines `Activity` enforces.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

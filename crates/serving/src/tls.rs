@@ -42,8 +42,8 @@ pub fn acceptor(bound: IpAddr, seed: Option<u64>) -> Result<(TlsAcceptor, String
     Ok((TlsAcceptor::from(Arc::new(config)), authority.pem()))
 }
 
-/// Returns the private key that is derived from a seed. Any 32 bytes are a valid Ed25519 key, and Ed25519 signatures
-/// are deterministic.
+/// Returns the private key derived from a seed. Any 32 bytes are a valid Ed25519 key, and Ed25519 signatures are
+/// deterministic.
 fn seeded_key(seed: u64, of: &str) -> Result<KeyPair, rcgen::Error> {
     // The header of a key file according to RFC 8410, section 7: the version, the algorithm and the length of the key.
     const HEAD: [u8; 16] =

@@ -58,8 +58,7 @@ pub async fn send(
     timeout: Duration,
 ) -> Result<Arc<str>, String> {
     let bundle_bytes = target.ca_bundle.len();
-    // Send the review on another thread, because the operating system's verifier, or a long bundle, can block the
-    // current one.
+    // Send the review on another thread if the operating system's verifier or a long bundle could block this thread.
     if bundle_bytes == 0 || offload::is_long(bundle_bytes) || is_clock_paused() {
         send_on_other_thread(target, review, address, timeout).await
     } else {
@@ -76,8 +75,8 @@ fn is_clock_paused() -> bool {
     before == Instant::now()
 }
 
-/// Sends a review on a blocking thread with its own tokio runtime and clock. A test's paused clock does not advance
-/// while this thread waits for the response.
+/// Sends a review on a blocking thread with a separate tokio runtime and clock. While this thread waits for the
+/// response, a test's paused clock does not advance.
 async fn send_on_other_thread(
     target: WebhookTarget,
     review: String,
@@ -94,11 +93,11 @@ async fn send_on_other_thread(
                     () = sender.closed() => Err("the request was cancelled".into()),
                 }
             });
-            // Shut down in the background, because a name lookup may still block a thread of this runtime.
+            // Shut down in the background, because a name lookup may block a thread of this runtime.
             runtime.shutdown_background();
             answer
         });
-        // Ignore a failed send, which means that the call has been cancelled.
+        // Ignore the error, which means that the caller has cancelled the call.
         drop(sender.send(answer));
     });
     receiver.await.unwrap_or_else(|_| Err("the runtime of the server has stopped".into()))
@@ -124,7 +123,7 @@ async fn exchange(
     }
 }
 
-/// Sends a POST request and follows redirects in the same way as Go.
+/// Sends a POST request and follows redirects, like Go.
 async fn follow(
     target: &WebhookTarget,
     url: &str,
@@ -201,7 +200,7 @@ async fn request(
     Ok((connection, response))
 }
 
-/// Returns the message that Go has for a failed connection attempt.
+/// Returns Go's message for a failed connection attempt.
 fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAddr>) -> String {
     let to = address.map_or_else(|| format!("{host}:{port}"), |address| address.to_string());
     match error.kind() {
@@ -213,7 +212,7 @@ fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAd
     }
 }
 
-/// Returns the message of the innermost cause, or Go's message for a connection that ended too early.
+/// Returns the message of the innermost cause, or Go's message for a connection that has ended too early.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     loop {

@@ -1,4 +1,4 @@
-//! Assigns shards to replicas, and deletes leases that are no longer used.
+//! Assigns shards to replicas, and deletes unused leases.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,18 +14,16 @@ use crate::config::ShardsConfig;
 use crate::members::{Members, preference};
 use crate::rivals::Rivals;
 
-/// The replicas that share the shards, as seen by one replica.
+/// A replica's view of the replicas that share the shards.
 pub(crate) struct Fleet<A> {
     pub(crate) api: A,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// The list options that select all leases of the fleet.
     pub(crate) options: ListOptions,
     pub(crate) config: ShardsConfig,
-    /// The name of the membership lease of this replica.
     pub(crate) own_lease: String,
     pub(crate) members: Arc<watch::Sender<Members>>,
-    /// The channels, one per shard, that send the preferred holder to the elector of the shard.
+    /// One channel per shard, through which the shard's elector receives the preferred holder.
     pub(crate) preferences: Vec<watch::Sender<Preference>>,
 }
 
@@ -37,7 +35,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         Rivals { api, namespace, options, election, members, outage, started, last }
     }
 
-    /// Updates the preferred holders of all shards when a replica joins or leaves the fleet.
+    /// Updates the preferred holder of each shard after a replica has joined or left the fleet.
     pub(crate) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         let mut members = self.members.subscribe();
@@ -45,12 +43,12 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         let (mut waits, mut preferred_among) = (false, None);
         loop {
             let now = clocks.now().monotonic;
-            // Do not log while `members` is borrowed, because the task that renews all leases must be able to write
-            // `members`.
+            // Do not log while `members` is borrowed, because the task that renews all leases must be able to
+            // change `members`.
             let (rivals, live, wake) = {
                 let members = members.borrow_and_update();
-                // The watch may report the lease of this replica only after its initial events, so wait for it
-                // until `known_at`.
+                // Wait for this replica's lease until `known_at`, because the watch may report it only after its
+                // initial events.
                 let known = members.knows(&self.own_lease) || now >= known_at;
                 let wake = members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min();
                 (members.rivals_until(now).is_some(), known.then(|| members.live(now)), wake)
@@ -85,10 +83,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         }
     }
 
-    /// Deletes the leases of replicas that have left, and the leases for shard counts that are no longer used.
-    /// Normally, the preferred replica of the first shard deletes these leases. The other replicas wait twice as
-    /// long before they delete leases. After this time, the other replicas delete the remaining leases, and forget
-    /// leases whose deletion their watches have missed.
+    /// Deletes the leases of replicas that have left, and the leases for unused shard counts. Normally, the
+    /// preferred replica of the first shard deletes these leases. The other replicas wait twice as long, and then
+    /// delete the remaining leases. After the longer wait, the other replicas also forget leases whose deletion
+    /// their watches have missed.
     pub(crate) async fn clean(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
         loop {
@@ -104,8 +102,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                 let key = ObjectKey::new(&self.namespace, &name);
                 match self.api.delete(&key, &options).await {
                     Ok(()) => {}
-                    // Ignore this error, because another replica has deleted the lease, and the watch has not
-                    // reported the deletion yet.
+                    // Another replica has deleted the lease, and the watch has not reported the deletion yet.
                     Err(error) if error.is_object_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));

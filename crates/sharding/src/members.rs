@@ -1,5 +1,5 @@
 //! The members of a fleet, the assignment of shards to members, and the rivals of the fleet. A rival is a replica whose
-//! number of shards differs from the number in this replica's configuration.
+//! configured number of shards differs from this replica's number.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,19 +14,17 @@ use crate::shard::{fnv1a, fnv1a_from, mixed};
 pub(crate) struct Members {
     /// The common prefix of the names of all leases.
     prefix: String,
-    /// The number of shards in this replica's configuration.
     shards: u32,
     leases: BTreeMap<String, Known>,
 }
 
-/// A lease that this replica has observed.
 #[derive(Debug)]
 struct Known {
     role: Role,
     state: LockState,
-    /// How long the lease is valid without a renewal.
+    /// The validity of the lease after each renewal.
     duration: Duration,
-    /// The time at which the lease expires without a renewal.
+    /// The monotonic time at which the lease expires unless it is renewed.
     expires: Duration,
 }
 
@@ -40,41 +38,37 @@ impl Known {
     }
 }
 
-/// The role of a lease for this replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Role {
-    /// A membership lease.
     Member,
-    /// The membership lease of a rival, which is tracked only so that the fleet can delete unused leases.
+    /// The membership lease of a rival, which is only tracked to delete it when it is no longer used.
     Stranger,
-    /// The shard lease of a rival, which may be working on objects in this replica's shards.
+    /// The shard lease of a rival, whose holder may be working on objects in this replica's shards.
     Rival,
 }
 
-/// The number of lease durations after which an expired membership lease is deleted.
+/// The number of lease durations after which the fleet deletes an expired membership lease.
 const KEPT: u32 = 20;
 
 impl Members {
-    /// Creates a set of members that is empty. `name` is the name of the [`Shards`](crate::Shards).
+    /// Creates an empty set of members. `name` is the name of the [`Shards`](crate::Shards).
     pub(crate) fn new(name: &str, shards: u32) -> Self {
         Self { prefix: format!("{name}-"), shards, leases: BTreeMap::new() }
     }
 
-    /// Returns the name of the membership lease of a replica.
     pub(crate) fn lease_of_member(&self, identity: &str) -> String {
         format!("{}member-{:016x}-of-{}", self.prefix, fnv1a(identity.as_bytes()), self.shards)
     }
 
-    /// Returns the name of the lease of a shard.
     pub(crate) fn lease_of_shard(&self, shard: u32) -> String {
         format!("{}{shard}-of-{}", self.prefix, self.shards)
     }
 
-    /// Returns the role of the lease with the given name. Returns `None` for shard leases with this replica's number of
-    /// shards, because the electors observe them. Also returns `None` for names that this crate does not use.
+    /// Returns the role of the lease with this name. Returns `None` for this replica's shard leases, because the
+    /// electors observe them. Also returns `None` for names that this crate never uses.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
-        // Treat the number of shards as unknown if the name does not contain it, as in older versions of this crate.
+        // As in older versions of this crate, the name may lack the number of shards, which is then unknown.
         let (of_what, count) = name.rsplit_once("-of-").map_or((name, None), |(of_what, count)| (of_what, Some(count)));
         let is_ours = match count {
             Some(count) => count.parse::<u32>().ok()? == self.shards,
@@ -88,13 +82,12 @@ impl Members {
         }
     }
 
-    /// Returns `true` if the lease is the shard lease of a rival.
     pub(crate) fn is_rival(&self, name: &str) -> bool {
         self.role(name) == Some(Role::Rival)
     }
 
     /// Records the current state of a lease. Returns `true` if the live members or rivals have changed, or if the lease
-    /// now expires earlier. Returns `false` if the lease was only renewed.
+    /// now expires earlier than before. Returns `false` if the lease was only renewed.
     pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) -> bool {
         let Some(role) = self.role(name) else { return false };
         let duration = state.record.lease_duration(own);
@@ -103,7 +96,7 @@ impl Members {
             self.leases.insert(name.into(), new);
             return true;
         };
-        // Skip a write that changes only other data, such as a label, because it is not a renewal.
+        // Skip a write that changes only other data, such as a label, because it does not renew the lease.
         if state.repeats(&known.state) {
             known.state.repeated_as(state);
             return false;
@@ -116,8 +109,8 @@ impl Members {
         !has_same_holder || known.expires < old.expires
     }
 
-    /// Records the deletion of a lease. A shard lease of a rival is treated as held for another lease duration, because
-    /// its holder may not have noticed the deletion yet.
+    /// Records the deletion of a lease. A rival's shard lease counts as held for another lease duration, because its
+    /// holder may not have noticed the deletion.
     pub(crate) fn is_gone(&mut self, name: &str, own: Duration, now: Duration) {
         match self.leases.get_mut(name) {
             Some(known) if known.role == Role::Rival && known.is_live(now) => {
@@ -127,7 +120,6 @@ impl Members {
         }
     }
 
-    /// Returns the identities of all live members.
     pub(crate) fn live(&self, now: Duration) -> Vec<String> {
         let live = self.leases.values().filter(|known| known.role == Role::Member && known.is_live(now));
         live.map(|member| member.identity().to_owned()).collect()
@@ -137,26 +129,26 @@ impl Members {
         self.leases.contains_key(name)
     }
 
-    /// Returns the time at which the next lease expires, or `None` if all leases have expired.
+    /// Returns the time of the next expiry of a lease, or `None` if all leases have expired.
     pub(crate) fn next_expiry(&self, now: Duration) -> Option<Duration> {
         self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
     }
 
-    /// Returns the time at which the last rival's lease expires without a renewal, or `None` if no rival leads.
+    /// Returns the time at which the last rival's lease expires unless it is renewed, or `None` if no rival leads.
     pub(crate) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
         rivals.map(|rival| rival.expires).max()
     }
 
-    /// Returns the names and versions of leases that have had no holder for a long time.
+    /// Returns the names and versions of leases that have been without a holder for a long time.
     pub(crate) fn forgotten(&self, own: Duration, now: Duration) -> Vec<(String, Version)> {
         let old = self.leases.iter().filter(|(_, known)| now >= known.expires.saturating_add(own.saturating_mul(KEPT)));
         old.map(|(name, known)| (name.clone(), known.state.version.clone())).collect()
     }
 }
 
-/// Returns the preference of the replica `me` in the election for a shard. With this preference, the replica gives all
-/// members with a greater weight time to acquire the lock first.
+/// Returns the preference of the replica `me` in a shard's election. The preference makes the replica wait until all
+/// members with a greater weight had time to acquire the lock.
 pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duration) -> Preference {
     let own = (weight(me, shard), me);
     let others = members.iter().map(|member| (weight(member, shard), &**member));
@@ -168,8 +160,8 @@ pub(crate) fn preference(members: &[String], me: &str, shard: u32, step: Duratio
     Preference { defer: step.saturating_mul(rank), yield_to: first.map(|(_, identity)| identity.to_owned()) }
 }
 
-/// Returns the weight of a replica for a shard. The replica with the greatest weight is the preferred replica of the
-/// shard. If a replica joins or leaves, only the shards that it gains or loses move.
+/// Returns the weight of a replica for a shard. The preferred replica of a shard has the greatest weight. When a
+/// replica joins or leaves, only the shards that it gains or loses move.
 fn weight(identity: &str, shard: u32) -> u64 {
     mixed(fnv1a_from(fnv1a(identity.as_bytes()), &shard.to_le_bytes()))
 }
@@ -194,8 +186,7 @@ mod tests {
         format!("site-member-{index}-of-16")
     }
 
-    /// Returns the state of a member's lease. Each version has a different renew time, so that each new version is a
-    /// renewal.
+    /// Returns the state of a member's lease. Each version has a different renew time, so that it counts as a renewal.
     fn state(index: usize, version_number: i64) -> LockState {
         let version = Version { uid: index.to_string(), resource_version: version_number.to_string() };
         let holder_identity = format!("host-{index}_x");
@@ -203,7 +194,6 @@ mod tests {
         LockState::new(version, LeaderElectionRecord { holder_identity, renew_time, ..Default::default() })
     }
 
-    /// Returns the preferred replica of every shard.
     fn owners(members: &Members, of: &[usize], shards: u32, now: Duration) -> Vec<usize> {
         let live = members.live(now);
         let first = |shard: u32| {
@@ -244,7 +234,7 @@ mod tests {
     fn expired_and_departed_members_do_not_count() {
         let mut members = members(2);
         members.record(&lease(1), &state(1, 2), 15 * SECOND, 10 * SECOND);
-        // An event with an older state than the known one is not a renewal.
+        // An event with an older state than the known state is not a renewal.
         members.record(&lease(0), &state(0, 1), 15 * SECOND, 14 * SECOND);
         assert_eq!(members.next_expiry(SECOND), Some(15 * SECOND));
         assert!(owners(&members, &[1], 100, 15 * SECOND).len() == 100);
@@ -257,8 +247,7 @@ mod tests {
         assert_eq!(forgotten.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [lease(0), lease(1)]);
     }
 
-    /// If every renewal were treated as a change, the replicas of a large fleet would compute all preferences hundreds
-    /// of times per second.
+    /// Otherwise, the replicas of a large fleet would compute all preferences hundreds of times per second.
     #[test]
     fn renewal_is_no_change_of_members() {
         let mut members = Members::new("site", 16);
@@ -281,7 +270,7 @@ mod tests {
         assert!(members.record(&lease(0), &other, 15 * SECOND, 13 * SECOND), "the member left");
     }
 
-    /// The lease of a dead replica must expire even while a controller keeps changing one of its labels.
+    /// A dead replica's lease must expire even while a controller keeps changing one of its labels.
     #[test]
     fn unrelated_write_does_not_renew_member_or_rival() {
         let mut members = members(1);
@@ -294,9 +283,9 @@ mod tests {
         members.record(&lease(0), &touched(0, "8"), 15 * SECOND, 14 * SECOND);
         members.record("site-7-of-8", &touched(1, "9"), 15 * SECOND, 14 * SECOND);
         assert_eq!((members.next_expiry(SECOND), members.rivals_until(SECOND)), (Some(15 * SECOND), Some(16 * SECOND)));
-        // Return only the last observed version of the lease, because only this version may be deleted.
+        // Only the last observed version of the lease may be deleted.
         assert_eq!(members.forgotten(SECOND, 35 * SECOND), [(lease(0), touched(0, "8").version)]);
-        // A new lease object with the same name counts as a different lease.
+        // A new lease object with the same name counts as another lease.
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
         members.record("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
         assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
@@ -318,12 +307,12 @@ mod tests {
         left.record.holder_identity.clear();
         members.record("site-3-of-32", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // As in older versions of this crate, the name of this lease does not contain the number of shards.
+        // The name of this lease lacks the number of shards, as in older versions of this crate.
         members.record("site-5", &state(2, 1), 15 * SECOND, 2 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(17 * SECOND));
         members.record("site-5", &left, 15 * SECOND, 3 * SECOND);
         assert_eq!(members.rivals_until(3 * SECOND), Some(16 * SECOND));
-        // The holder of a deleted lease may continue to work for some time.
+        // The holder of the deleted lease may continue to work for some time.
         members.is_gone("site-7-of-8", 15 * SECOND, 10 * SECOND);
         assert_eq!((members.rivals_until(24 * SECOND), members.rivals_until(25 * SECOND)), (Some(25 * SECOND), None));
         members.is_gone("site-7-of-8", 15 * SECOND, 400 * SECOND);
@@ -337,7 +326,7 @@ mod tests {
         let mut ranks: Vec<_> = (0..4).map(rank).collect();
         ranks.sort_by_key(|preference| preference.defer);
         assert_eq!(ranks.iter().map(|rank| rank.defer.as_secs()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // The first replica does not yield, and all other replicas yield to the same replica.
+        // The first replica yields to no replica, and all other replicas yield to the same one.
         assert_eq!(ranks[0].yield_to, None);
         assert!(ranks[1].yield_to.is_some() && ranks[1..].iter().all(|rank| rank.yield_to == ranks[1].yield_to));
     }

@@ -1,10 +1,9 @@
-//! Detects rivals: replicas of the same fleet whose number of shards differs from the number in this replica's
-//! configuration.
+//! Detects rivals: replicas of the fleet whose configured number of shards differs from this replica's number.
 //!
 //! The shards of a rival have different leases, but may contain the same objects as the shards of this replica.
-//! Therefore, after a replica has acquired the lease of a shard, it lists all leases of the fleet before it starts to
-//! work on the shard. If two rivals acquire leases at the same time, at least one of them finds the other rival's lease
-//! in its list, and gives up its own lease.
+//! Therefore, a replica that has acquired a shard's lease lists all leases of the fleet before it works on the shard.
+//! If two rivals acquire leases at the same time, at least one of the rivals finds the other's lease in its list, and
+//! gives up its own lease.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,19 +16,17 @@ use tokio::sync::{Mutex, watch};
 
 use crate::members::Members;
 
-/// Detects rivals.
 pub(crate) struct Rivals<'a, A> {
     pub(crate) api: &'a A,
     pub(crate) namespace: &'a str,
-    /// The list options that select all leases of the fleet.
     pub(crate) options: ListOptions,
     pub(crate) election: &'a LeaderElectionConfig,
     pub(crate) members: &'a watch::Sender<Members>,
-    /// Reports failed list requests in the status of the election for the membership lease.
+    /// Reports failed list requests in the status of the membership election.
     pub(crate) outage: ListOutage,
-    /// The number of list requests that this replica has started.
+    /// The number of list requests started so far.
     pub(crate) started: AtomicU64,
-    /// The number of the last completed list request, and whether a rival led a shard according to its response.
+    /// The number of the last completed list request, and whether its response showed that a rival led a shard.
     pub(crate) last: Mutex<(u64, bool)>,
 }
 
@@ -93,14 +90,14 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
             has_changed
         });
-        // Treat a rival as a leader if its lease expires after the list request was sent, because it may have been
-        // renewed after the server read it. A lease that expired before the list request was not renewed in time. A
-        // list after a renewal would contain the renewal.
+        // A lease that expires after the list request was sent counts as held, because it may have been renewed after
+        // the server read it. A lease that expired before the request was not renewed in time. If such a lease had
+        // been renewed, the list would contain the renewal.
         Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
     }
 
-    /// Lists the shard leases of all rivals, and returns their names and states. All pages of the list have the same
-    /// revision, which is at least as recent as the request.
+    /// Lists the shard leases of all rivals, and returns their names and states. All pages have the same revision,
+    /// which is at least as recent as the request.
     async fn list_rival_leases(&self) -> Result<Vec<(String, LockState)>, ApiError> {
         let (mut found, mut options) = (Vec::new(), self.options.clone());
         loop {
@@ -126,13 +123,13 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     }
 }
 
-/// Returns a placeholder for the state of a lease that cannot be decoded. With the placeholder, the lease counts as
-/// held for one lease duration after each change.
+/// Returns a placeholder state for a lease that cannot be decoded. With this placeholder, the lease counts as held for
+/// one lease duration after each change.
 fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockState {
     let ObjectMeta { namespace, name, uid, resource_version, .. } = metadata;
     tracing::warn!(namespace, name, %error, "cannot read a lease of another number of shards; treating it as held");
     let record = LeaderElectionRecord { holder_identity: "unknown".into(), ..LeaderElectionRecord::default() };
     let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
-    // Use the resourceVersion as the stored data, because any write may be a renewal.
+    // Any write may be a renewal, so use the resourceVersion as the stored data.
     LockState { version, record, raw: Some(resource_version.as_str().into()) }
 }

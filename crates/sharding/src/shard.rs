@@ -1,4 +1,4 @@
-//! Shards, each of which contains all objects whose hashes are in a certain range.
+//! Shards, each of which contains the objects whose hashes are in one range.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ impl Shard {
         self.has_hash(mixed(fnv1a(key.as_str().as_bytes())))
     }
 
-    /// Returns the lowest hash in the range of the shard with the given index.
+    /// Returns the lowest hash of the shard with this index.
     fn bound(self, index: u32) -> u128 {
         (u128::from(index) << 64) / u128::from(self.count)
     }
@@ -76,7 +76,6 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Returns the 64-bit FNV-1a hash.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     fnv1a_from(0xcbf2_9ce4_8422_2325, bytes)
 }
@@ -86,8 +85,8 @@ pub(crate) fn fnv1a_from(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Mixes the bits of a hash, like the SplitMix64 algorithm. Mixing is necessary because the last input bytes affect
-/// only a few bits of an FNV-1a hash.
+/// Mixes the bits of a hash, like the SplitMix64 algorithm. Mixing is needed because the last input bytes affect only a
+/// few bits of an FNV-1a hash.
 pub(crate) fn mixed(hash: u64) -> u64 {
     let mixed = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! Lists and watches of the objects of a single shard.
+//! Lists and watches the objects of a single shard.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -64,7 +64,7 @@ pub struct OfShard<S> {
     shard: Shard,
 }
 
-/// An item of a list or watch stream, which may contain an object.
+/// An item of a list or watch, which may contain an object.
 trait Carrier {
     fn object(&self) -> Option<&RawObject>;
 }
@@ -107,8 +107,8 @@ where
 }
 
 impl Shard {
-    /// Returns `true` if the item contains an object of another shard. Returns `false` for an object that cannot be
-    /// decoded, so that the stream returns the decode error.
+    /// Returns `true` if the item contains another shard's object. For an object that cannot be decoded, returns
+    /// `false` so that the stream returns the decode error.
     fn lacks(self, object: &RawObject) -> bool {
         match object {
             RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),

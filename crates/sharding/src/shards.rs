@@ -1,4 +1,4 @@
-//! A replica of a program whose work is divided into shards, each with one leader.
+//! A replica of a program whose work is divided into shards, each of which has one leader.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,10 +67,9 @@ use crate::status::ShardsStatus;
 /// See the [crate documentation](crate) for an example.
 pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
     fleet: Fleet<A>,
-    /// The elector for the membership lease of this replica.
     member: LeaderElector<LeaseLock<A>>,
-    /// The electors, one for each shard. The electors outlive the future of `run`, so that the next `run` can wait for
-    /// the permits of the previous one.
+    /// The electors, one per shard. The electors outlive the future of `run`, so that the next `run` can wait for the
+    /// permits of the previous run.
     electors: Vec<LeaderElector<LeaseLock<A>>>,
 }
 
@@ -161,10 +160,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         member.start_shared_shell();
         let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals(member.list_outage()));
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
-        // End the membership first, so that the other replicas reassign the shards.
+        // End the membership first, so that other replicas get this replica's shards.
         let present = async {
-            // Become a member only after a successful list request. A member that cannot list leases does not work on
-            // shards, and the other replicas would wait for it.
+            // Become a member only after a successful list request. A member that cannot list leases does no work, and
+            // the other replicas would wait for it.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -173,7 +172,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             member.run(&stop, stay).await;
         };
-        // Let other replicas try first, because this replica does not know the preferred replicas until it knows all
+        // Let other replicas try first, because this replica does not know the preferred holders until it knows all
         // members.
         let unknown = Preference { defer: *lease_duration, yield_to: None };
         fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
@@ -194,7 +193,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     () = free => {}
                 }
                 let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // Release the shard if list requests fail for too long, because another replica may be able to
+                    // If list requests fail for too long, release the shard, because another replica may be able to
                     // list.
                     let late = Deadline::after(clocks.now(), *lease_duration);
                     let lead = tokio::select! {
@@ -211,14 +210,14 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     Some((output, leadership.gives_up()))
                 });
                 // After a lost leadership term, contend again without a list request. The list request after each
-                // acquisition finds replicas with a different number of shards.
+                // acquisition finds rivals.
                 match elector.run(&stop, callbacks).await {
-                    // A rival leads a shard, so the work has not started. Wait for a random time, so that one of two
-                    // conflicting replicas tries again first.
+                    // The work has not started, because a rival leads a shard. Wait for a random time, so that one of
+                    // the two conflicting replicas tries again first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
-                    // The leader's work gave up the shard, so let another replica acquire it first.
+                    // The leader's work has given up the shard, so let another replica acquire the shard first.
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(Some((_, true)))) }) => {
                         pause = *lease_duration;
                     }

@@ -1,4 +1,4 @@
-//! The observable state of shards.
+//! The observable state of a program's shards.
 
 use pintle_leaderelect::ElectionStatus;
 

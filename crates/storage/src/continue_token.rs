@@ -89,7 +89,6 @@ mod tests {
         for token in [ContinueToken::after("a/b", 7), ContinueToken { revision: None, start: "b\0".into() }] {
             assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
         }
-        // This token comes from a real kube-apiserver.
         let real = ContinueToken::decode("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvYlx1MDAwMCJ9").unwrap();
         assert_eq!(real, ContinueToken { revision: Some(1), start: "b\0".into() });
     }

@@ -33,8 +33,8 @@ use crate::{
     Stored,
 };
 
-/// The minimum size limit of a backlog, in bytes. A backlog contains the changes that a watcher of several resources
-/// has not read yet. With a lower limit, such a watcher might have to list again after every change.
+/// The minimum size limit of a backlog, in bytes. A backlog contains the unread changes of a watcher of several
+/// resources. With a lower limit, the watcher might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
 /// A new value of an object, such as a quota, that must be committed together with the write of another object.
@@ -57,8 +57,8 @@ pub struct Db {
     inner: Mutex<Inner>,
     /// The retired logs have their own lock, so that `renew` can measure a log without blocking other operations.
     retired: Mutex<RetiredLogs>,
-    /// The state after the latest operation. Each operation replaces this state before it releases the lock and
-    /// notifies followers.
+    /// The state after the latest operation. Each operation publishes this state before it notifies followers and
+    /// releases the lock.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
@@ -69,7 +69,7 @@ pub struct Db {
     /// The maximum number of unread changes for a follower of one resource.
     max_lag: usize,
     /// The approximate maximum size, in bytes, of the unread changes for a follower of several resources, and of all
-    /// retired logs together. The limit is at least as large as the size limit of the log.
+    /// retired logs together. This size limit is at least as large as the size limit of the log.
     max_backlog_bytes: usize,
 }
 
@@ -84,7 +84,7 @@ struct Inner {
     mirror: Option<Mirror>,
 }
 
-/// A reader that receives the changes of several resources, or of all resources if `resources` is `None`.
+/// A reader of the changes of several resources, or of all resources if `resources` is `None`.
 #[derive(Debug)]
 struct MultiFollower {
     resources: Option<&'static [&'static str]>,
@@ -148,11 +148,11 @@ impl Db {
     /// pages of a list read them again.
     pub fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
-            // Read the current state for a future revision, because the log does not contain the revision yet.
+            // For a future revision, read the current state, because the log does not contain the revision yet.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
-        // Compute the past state without holding the lock, because many changes may have to be undone.
+        // Release the lock before computing the past state, because the computation may have to undo many changes.
         let objects = past.objects();
         self.keep(resource, revision, &objects);
         Ok(objects)
@@ -268,8 +268,8 @@ impl Db {
         let followed = inner.followers.remove(resource).unwrap_or_default();
         let (retired, end) = followed.retire(log);
         drop(inner);
-        // Measure and drop logs only without a lock, because they can contain many objects. `end` and `evicted` can be
-        // the last references to their logs.
+        // Measure and drop logs only without a lock, because they can contain many objects. `end` and `evicted` can own
+        // the last references to logs.
         if let Some(end) = end {
             let bytes = retired.bytes();
             let evicted = self.retired.lock().add(&end, bytes, self.max_backlog_bytes);
@@ -322,11 +322,11 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Publishes the state after an operation of the store, and then notifies followers of the changes. A notified
-    /// follower therefore finds all changes of the operation.
+    /// Publishes the state after an operation of the store, and then notifies followers of the changes. Therefore, a
+    /// notified follower finds all changes of the operation.
     ///
-    /// Returns the state before the operation. The caller must drop this state after releasing the lock, because it can
-    /// own the last references to replaced objects.
+    /// Returns the state before the operation. The caller must drop the returned state after releasing the lock,
+    /// because the state can own the last references to replaced objects.
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
         for change in changes {
@@ -349,7 +349,7 @@ impl Db {
 }
 
 impl Inner {
-    /// Removes all unique values of a draft if another object already has one of these values.
+    /// Removes all unique values of a draft if one of them is already in use by another object.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }
@@ -488,7 +488,7 @@ mod tests {
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips objects if the selected field has another value.
+        // A feed that starts at a past revision skips objects with another value of the selected field.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
             assert_eq!(past.next(&db).await.expect("not compacted").revision(), revision);

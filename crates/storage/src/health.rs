@@ -17,17 +17,16 @@ pub enum Endpoint {
 
 #[derive(Clone, Copy, Debug)]
 enum CheckKind {
-    /// Passes as soon as the server responds.
     Process,
-    /// Passes if the store can be read.
     Store,
-    /// Passes if all background controllers are running. The server responds only after the controllers have processed
-    /// all existing objects.
+    /// Passes if all background controllers are running. The check need not wait for the controllers to start, because
+    /// the server responds only after they have processed all existing objects.
     Controllers,
 }
 
-/// The name and the condition of each health check, and the only endpoint that runs it, if any. The checks of some
-/// post-start hooks pass as soon as the server responds, because these hooks complete before the server listens.
+/// The name and the condition of each health check. If only one endpoint runs the check, the entry contains this
+/// endpoint. The checks of some post-start hooks pass as soon as the server responds, because these hooks complete
+/// before the server listens.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),
@@ -80,7 +79,7 @@ impl Health {
     pub fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If another thread holds the store's lock indefinitely, this read blocks and the request times out.
+        // If another thread holds the store's lock indefinitely, this read blocks, so the health request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {

@@ -25,7 +25,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the only second in which the encoding is valid, if it has such a limit.
+    /// Returns the second in which the encoding is valid, or `None` if it is always valid.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -34,16 +34,16 @@ impl Encoding {
     }
 }
 
-/// The cached encodings of all objects of a store, including their past versions. To evict encodings, the cache uses
-/// the second-chance algorithm, which checks the object at the front of the queue. If an encoding of this object was
-/// used since the object was queued, the object moves to the end of the queue. If no encoding was used, the cache drops
-/// the object's encodings.
+/// The cached encodings of all objects of a store, including their past versions. The cache evicts encodings with the
+/// second-chance algorithm, which checks the object at the front of the queue. If an encoding of this object was used
+/// since the object was queued, the object moves to the back. If no encoding was used, the cache drops the object's
+/// encodings.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects with cached encodings, in eviction order. Whenever the length of the queue has doubled, removed
-    /// objects are dropped from it.
+    /// The objects with cached encodings, in eviction order. When the queue has doubled in length, removed objects are
+    /// dropped from it.
     queue: Mutex<EvictionQueue>,
     /// The current second, and the objects with encodings that are valid only in this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
@@ -94,8 +94,8 @@ impl EncodingCache {
         }
     }
 
-    /// Records that an object has an encoding that is valid only in `second`, and drops all encodings for earlier
-    /// seconds.
+    /// Records that an object has an encoding that is valid only during `second`, such as table cells with ages. Drops
+    /// the encodings of earlier seconds.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);
         let expired = if of_second.0 == second { Vec::new() } else { std::mem::take(&mut of_second.1) };
@@ -134,7 +134,8 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // Drop table cells for other seconds. Also drop an equal encoding that another thread cached in the meantime.
+        // Drop table cells for other seconds from the cache. Also drop an equal encoding that another thread cached in
+        // the meantime.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Reserve space for only one encoding, because most objects have only one or two.

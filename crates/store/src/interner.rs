@@ -23,7 +23,7 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string that equals `bytes`, or interns a copy of `bytes`.
+    /// Returns the interned byte string equal to `bytes`, or interns a copy of `bytes`.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -31,7 +31,7 @@ impl Interner {
             return same.clone();
         }
         let new = Arc::new(Interned { bytes: bytes.into(), hash, interner: self.clone() });
-        // Do not intern a byte string that has the same hash as another one.
+        // Do not intern a byte string if another byte string has the same hash.
         if known.is_none() {
             self.shard(hash).insert(hash, Arc::downgrade(&new));
         }
@@ -55,8 +55,8 @@ impl Interner {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // Keep an entry with references: after the last reference to `self` was dropped, another thread may have
-        // interned an equal byte string.
+        // Keep an entry that has references: another thread may have interned an equal byte string after the last
+        // reference to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

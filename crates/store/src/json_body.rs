@@ -74,38 +74,38 @@ const MEMBERS: [&str; 9] = [
     "finalizers",
 ];
 
-/// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The revision is inserted
-/// when the store writes the object to a response. The store can therefore encode an object before it knows the
+/// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The store inserts the
+/// revision when it writes the object to a response. The store can therefore encode an object before it knows the
 /// revision, and a deletion event shares the bytes of the object's last write.
 ///
 /// Long members, and the managed fields of each manager, are interned. Interned values usually share memory with equal
 /// values in the previous version of the object or in other objects from the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
-    /// The object's JSON without its interned values, followed by the offsets of the metadata members.
+    /// The object's JSON without the interned values, followed by the offsets of the metadata members.
     bytes: Arc<[u8]>,
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
-/// The offset of each metadata member in the JSON, or 0 if the member is absent. The last two offsets are the start and
+/// The offset of each metadata member in the JSON, or 0 for an absent member. The last two offsets are the start and
 /// the end of the metadata.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of JSON for which each offset takes two bytes instead of four.
+/// The maximum length of JSON for which an offset takes two bytes instead of four.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string in the JSON, which is borrowed from the JSON unless the string contains escape sequences.
+/// A string in the JSON, borrowed unless it contains escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. The interner stores a long value that several objects contain only once.
+    /// Encodes an object. The interner stores a long value only once, even if several objects contain it.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
 
-    /// Encodes an object without a `resourceVersion`, so that no revision can be inserted later.
+    /// Encodes an object without a `resourceVersion`, into which no revision can be inserted.
     pub(super) fn unversioned(object: &Json) -> Self {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }
@@ -137,7 +137,7 @@ impl JsonBody {
         self.json().len() + self.interned.iter().map(|(_, interned)| interned.bytes.len()).sum::<usize>()
     }
 
-    /// Returns the address of the bytes, which is the same for all clones of this body.
+    /// Returns the address of the bytes, which all clones of this body share.
     pub(super) fn address(&self) -> usize {
         Arc::as_ptr(&self.bytes).addr()
     }
@@ -179,8 +179,8 @@ impl JsonBody {
     /// Returns a metadata member's value, or `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // Read metadata members directly from the bytes, because they contain no interned values. The bytes do not
-        // contain the revision.
+        // Read metadata members directly from the bytes, because these members contain no interned values. However, the
+        // bytes do not contain the revision.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
@@ -194,7 +194,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset for inserting the revision, directly after the opening quote of the `resourceVersion`.
+    /// Returns the offset at which the revision is inserted, directly after the opening quote of the `resourceVersion`.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)
@@ -203,7 +203,7 @@ impl JsonBody {
 
 impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
-        // Equal objects have the same interned values, unless one of the objects was encoded without an interner.
+        // Equal objects have the same interned values, unless one of them was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes == other.bytes;
@@ -296,8 +296,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object from a template. All objects from this template have the same long values, except in the
-    /// status.
+    /// Creates an object from a template. All these objects have the same long values, except in the status.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
@@ -330,7 +329,7 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // Interning must not change the JSON, and `len` must return the length of this JSON.
+            // Interning must not change the JSON or the result of `len`.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

@@ -12,7 +12,7 @@ impl KeyRange {
     /// Creates the range of all keys in a namespace, or of all keys of the resource if `namespace` is `None`.
     pub fn namespace(namespace: Option<&str>) -> Self {
         let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        // `0` follows `/` in ASCII.
+        // In ASCII, `0` follows `/`.
         let end = namespace.map(|namespace| format!("{namespace}0"));
         Self { start: prefix.clone(), prefix, end }
     }

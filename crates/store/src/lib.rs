@@ -98,7 +98,7 @@ impl Default for History {
     }
 }
 
-/// The maximum number of expired changes that one write drops. Without a maximum, a single write could take too long.
+/// The maximum number of expired changes that one write drops. Without this limit, a single write could take too long.
 const MAX_EXPIRED: usize = 1_000;
 
 /// The precondition of a write, which is the state that the object must have before the write. A write to an object
@@ -136,15 +136,15 @@ pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache for encodings other than JSON, with half the size limit of the change log.
+    /// The cache for encodings other than JSON, whose size limit is half the limit of the change log.
     encoding_cache: Arc<EncodingCache>,
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, ChangeLog>,
-    /// The approximate size of all change logs together, in bytes.
+    /// The approximate total size of all change logs, in bytes.
     log_bytes: usize,
-    /// The resources whose logs contain more than one change, keyed by the revision of the oldest change.
+    /// The resources with more than one change in their logs, keyed by the revision of the oldest change.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
-    /// The owner of each claim, such as an IP address.
+    /// The resource and key of the object that owns each claim, such as an IP address.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
@@ -153,7 +153,7 @@ impl VersionedStore {
     /// Creates an empty store whose current revision is `first`. Revisions before `first` are unavailable. A new etcd
     /// starts at revision 1.
     pub fn new(first: u64, history: History) -> Self {
-        // Limit the first revision, so that later writes cannot overflow it.
+        // Limit the first revision, so that later revisions cannot overflow.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -352,7 +352,7 @@ impl VersionedStore {
     /// needs little memory, because the log already contains all objects that have changed since the snapshot.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
         // Do not keep a snapshot at a future revision, which fault injection can cause, because the objects may still
-        // change before it.
+        // change.
         if revision > self.now.revision {
             return Weak::new();
         }

@@ -14,8 +14,7 @@ pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of objects in a group. A group consists of objects with adjacent keys that the store encodes
-/// together.
+/// The minimum number of objects in a group, which consists of objects with adjacent keys and is encoded as a whole.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
@@ -29,7 +28,7 @@ impl Objects {
         self.tree.get(key)
     }
 
-    /// Inserts an object. Returns the object's previous version, and the stored key, which all versions of the object
+    /// Inserts an object. Returns the object's previous version, and the stored key that all versions of the object
     /// share.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
@@ -66,7 +65,7 @@ impl FromIterator<Stored> for Objects {
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// The index of the next object, which is less than `end` until the iterator ends.
+    /// The index of the next object, which equals `end` at the end of the iteration.
     at: usize,
     end: usize,
 }

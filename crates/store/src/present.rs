@@ -40,7 +40,7 @@ impl Present {
         })
     }
 
-    /// Applies a change to a resource's objects. Existing clones of this snapshot do not change.
+    /// Applies a change to a resource's objects. Clones of this snapshot do not change.
     pub(super) fn change<R>(&mut self, resource: &str, change: impl FnOnce(&mut Objects) -> R) -> R {
         let mut objects = self.objects(resource);
         let changed = change(&mut objects);

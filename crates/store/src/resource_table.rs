@@ -12,7 +12,7 @@ use super::stored::Origin;
 use crate::past::Past;
 use crate::stored::{ResourceKey, StoreChange, Stored};
 
-/// The maximum number of snapshots without readers that the log of a resource keeps.
+/// The maximum number of snapshots without readers that the change log keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
 /// The change log of one resource. [`followed`](Self::followed) also returns compacted changes while they are still in
@@ -20,14 +20,14 @@ pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 #[derive(Debug, Default)]
 pub struct ChangeLog {
     log: VecDeque<Arc<StoreChange>>,
-    /// The snapshots by revision and era, including snapshots without current readers. For each snapshot, the log
-    /// contains all later changes.
+    /// The snapshots by revision and era, including those without current readers. The log contains all changes after each
+    /// snapshot.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. A new era begins when a caller changes the content of past revisions. Only their current
-    /// readers can use snapshots of earlier eras.
+    /// The current era. A new era begins when a caller changes the content of past revisions, and only current readers can still
+    /// use snapshots of earlier eras.
     era: u64,
-    /// The [`Origin`] of each API version that was used to write objects. Objects of the same API version share an
-    /// origin, so there are at most as many origins as API versions of the resource.
+    /// The [`Origin`] of each API version in which objects were written. Objects of the same API version share an origin, so
+    /// there is at most one origin per API version.
     origins: Vec<Arc<Origin>>,
     log_bytes: usize,
     floor: u64,
@@ -62,7 +62,7 @@ impl ChangeLog {
         bytes
     }
 
-    /// Returns the approximate size, in bytes, of the objects that the changes in the log have written.
+    /// Returns the approximate size, in bytes, of the objects in the changes of the log.
     pub(super) fn bytes(&self) -> usize {
         self.log_bytes
     }
@@ -71,7 +71,7 @@ impl ChangeLog {
         self.floor
     }
 
-    /// Returns the origin that is shared by all objects written in this API version.
+    /// Returns the origin shared by all objects that were written in this API version.
     pub(super) fn version(
         &mut self,
         resource: &ResourceKey,
@@ -93,7 +93,7 @@ impl ChangeLog {
         change
     }
 
-    /// Starts a new era. Call `begin_era` when the content of past revisions changes.
+    /// Starts a new era. Call this method when the content of past revisions changes.
     pub(super) fn begin_era(&mut self) {
         self.drop_snapshots(false);
         self.era += 1;
@@ -122,9 +122,8 @@ impl ChangeLog {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the resource's state at `revision`, computed by undoing changes in a later state. The later state is the
-    /// oldest snapshot at or after `revision`. If no such snapshot exists, the later state is `now`, the current
-    /// objects.
+    /// Returns the resource's state at `revision` by undoing changes in a later state. The later state is the oldest snapshot at
+    /// or after `revision`, or the current objects `now` if there is no such snapshot.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -132,8 +131,8 @@ impl ChangeLog {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot at `revision` while the log still contains all changes after this revision. If too many snapshots have no
-    /// readers, `keep` drops the oldest of these snapshots.
+    /// Keeps a snapshot at `revision` as long as the log contains all changes after this revision. If too many snapshots have no
+    /// readers, drops the oldest of these snapshots.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();
@@ -148,12 +147,12 @@ impl ChangeLog {
         snapshot
     }
 
-    /// Makes revisions before `revision` unavailable. Callers that already follow the changes can still read them.
+    /// Makes revisions before `revision` unavailable. Callers that already follow the changes can still read these revisions.
     pub(super) fn compact(&mut self, revision: u64) {
         self.floor = self.floor.max(revision);
     }
 
-    /// Removes the log and the snapshots, and returns them as a separate log.
+    /// Removes and returns the log and the snapshots.
     pub(super) fn forget(&mut self, revision: u64) -> Self {
         let past = Self {
             log: mem::take(&mut self.log),

@@ -24,7 +24,7 @@ pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
     pub(super) claims: Vec<String>,
-    /// The values of the selectable fields, if they are the same in all API versions of the kind.
+    /// The values of the selectable fields, if they are the same in all API versions of the object's kind.
     pub(super) fields: Vec<String>,
 }
 
@@ -81,16 +81,16 @@ pub struct Stored {
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Data that is computed on first use, which never happens for most small objects, because they are sent unchanged.
+    /// Data that is computed at its first use. Most small objects never need it, because they are sent unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of a form that the stored bytes already have, or 0 if no such form is known. A form is the structure
-    /// of the kind's objects in one served API version.
+    /// The number of a form that the stored bytes are known to have, or 0. A form is the structure of the kind's
+    /// objects in one served API version.
     fits: AtomicU64,
-    /// The decoded object, which is kept only for objects that the server reads often.
+    /// The decoded object, which is stored only for objects that the server reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
     encodings: OnceLock<Arc<Encodings>>,
@@ -103,8 +103,8 @@ impl fmt::Debug for Stored {
     }
 }
 
-/// The values of an object's selectable fields in one form, in the order that the kind defines. The values are
-/// concatenated into one string, because most of them are short or empty.
+/// The values of an object's selectable fields in one form, in the order defined by the kind. One string contains all
+/// values, because most of them are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
@@ -192,7 +192,7 @@ impl Stored {
     /// these addresses.
     pub(super) fn uncounted_weight(self: &Arc<Self>, counted: &mut HashSet<usize>) -> usize {
         let own = if counted.insert(Arc::as_ptr(self).addr()) { size_of::<Self>() } else { 0 };
-        // A deletion shares the body of the object's last version.
+        // A deletion shares the body of the object's last version, so count a shared body only once.
         let body = if counted.insert(self.body.address()) { self.body.len() } else { 0 };
         own + body
     }

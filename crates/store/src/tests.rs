@@ -1,4 +1,4 @@
-//! Tests that compare the store with a model, which keeps a full copy of all objects for every revision.
+//! Compares the store with a model that keeps a full copy of all objects for every revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and contents of the objects in a namespace of a snapshot. Also checks how many objects
-/// the iterator has left after each object.
+/// Returns the keys, revisions and contents of the objects in a namespace of a snapshot. Also checks the number of
+/// remaining objects that the iterator reports after each object.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -73,8 +73,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// The store returns the correct objects for each available revision. Applying the later changes to the objects of
-    /// a revision results in the current objects.
+    /// For each available revision, the store must return the correct objects. Applying the later changes to these
+    /// objects must result in the current objects.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -236,7 +236,7 @@ fn one_write_drops_a_bounded_number_of_expired_changes() {
             put(start, &other, number);
         }
         let late = start + Duration::from_secs(11);
-        // The log must contain only the new changes, and the last change of each resource.
+        // The log must contain only the new changes and each resource's last change.
         let own = usize::from(*written == other);
         let left = [2_500, 2_501, 2_502].map(|number| put(late, written, number));
         assert_eq!(left, [1_500 + own, 500 + 2 * own, 1 + 2 * own]);
@@ -279,7 +279,7 @@ fn forgotten_log_keeps_snapshots_with_readers() {
 fn retained_bytes_count_each_object_once() {
     let (mut store, [resource, _], now) = (VersionedStore::new(1, History::default()), resources(), Instant::now());
     let large = |size: usize| object(&"x".repeat(size));
-    // A snapshot keeps one object that no change contains, and one that the first change replaces.
+    // The snapshot keeps one object that no change contains, and one object that the first change replaces.
     store.set(now, &resource, "a", 2, Some(large(100_000)));
     store.set(now, &resource, "b", 3, Some(large(200_000)));
     let keep = |store: &mut VersionedStore| store.keep(&resource, store.revision(), &store.objects(&resource));
@@ -331,7 +331,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
-    // The totals of the store must match the logs of its resources.
+    // The totals of the store must be the sums over the logs of its resources.
     assert_eq!(store.log_bytes, store.tables.values().map(ChangeLog::bytes).sum::<usize>());
     let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());
@@ -433,8 +433,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of objects with adjacent keys, with `true` if this call created the group's
-    // encoding.
+    // Returns the sizes of the groups of adjacent objects, with `true` if this call created the encoding of the group.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();

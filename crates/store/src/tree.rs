@@ -1,4 +1,4 @@
-//! A persistent map. A write copies a few nodes of the tree, and cloning the map copies none.
+//! A persistent map. A write copies a few nodes of the tree, and a clone of the map copies no nodes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use crate::stored::Key;
 #[derive(Clone, Debug)]
 pub struct Tree<V>(Node<V>);
 
-/// All leaves are at the same depth. Every node except the root of an empty tree has entries.
+/// In a tree, all leaves have the same depth. Every node except the root of an empty tree has entries.
 #[derive(Clone, Debug)]
 enum Node<V> {
     Leaf(Arc<[(Key, V)]>),
@@ -22,19 +22,18 @@ enum Node<V> {
 pub(super) struct Branch<V> {
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings of all values below this branch. Changing any of these values drops the encodings.
+    /// The cached encodings of all values below this branch. A change of any of these values drops the encodings.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and of children of a branch. Tests use small limits, so that nodes are split
-/// and merged even in small trees.
+/// The maximum number of values in a leaf, and of children of a branch. The limits are small in tests, so that nodes
+/// are split and merged even in small trees.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// The new node to the right of a node that the insertion has split.
     right: Option<Node<V>>,
 }
 
@@ -76,7 +75,7 @@ impl<V> Tree<V> {
         }
     }
 
-    /// Returns the lowest branch that contains the entry with this rank, and the number of entries before the branch.
+    /// Returns the lowest branch that contains the entry with this rank, and the number of entries before this branch.
     pub(super) fn branch_at(&self, rank: usize) -> Option<(usize, &Arc<Branch<V>>)> {
         let (mut node, mut left) = (&self.0, rank);
         while let Node::Branch(branch) = node {
@@ -95,7 +94,6 @@ impl<V> Tree<V> {
         self.addresses().difference(&other.addresses()).count()
     }
 
-    /// Returns the addresses of all nodes.
     fn addresses(&self) -> HashSet<usize> {
         let mut found = HashSet::new();
         self.visit(&mut found, |_| ());
@@ -103,7 +101,7 @@ impl<V> Tree<V> {
     }
 
     /// Calls `each` with the values of all nodes whose addresses are not in `visited`, and adds these addresses.
-    /// Visiting several clones with the same `visited` therefore visits shared nodes only once.
+    /// Visiting several clones with the same `visited` visits shared nodes only once.
     pub(super) fn visit(&self, visited: &mut HashSet<usize>, mut each: impl FnMut(&V)) {
         let mut nodes = vec![&self.0];
         while let Some(node) = nodes.pop() {
@@ -132,7 +130,7 @@ impl<V: Clone> Tree<V> {
 
     /// Removes a key, and returns the stored key and its value.
     pub fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // Return early if the key is absent, because a removal would copy nodes.
+        // Return early if the key is absent, because `remove` would copy nodes.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -310,7 +308,7 @@ impl<V: Clone> Clone for Branch<V> {
 }
 
 /// Prepares a branch for a write by copying it if it is shared with a clone of the tree. Also returns the index of the
-/// branch's child for the key.
+/// child for the key.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);
@@ -322,8 +320,8 @@ fn find<V>(entries: &[(Key, V)], key: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(known, _)| (**known).cmp(key))
 }
 
-/// Splits off the entries that exceed a node's maximum size. If keys are inserted in ascending order, the left node
-/// stays full.
+/// Splits off the entries that exceed a node's maximum size. The left node stays full if keys are inserted in ascending
+/// order.
 fn split_overflow<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Vec<T>> {
     let stay = if in_order { most } else { all.len() / 2 };
     (all.len() > most).then(|| all.split_off(stay))
@@ -337,7 +335,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the tree's depth, and checks the sizes of its nodes and that all leaves have the same depth.
+    /// Checks the sizes of all nodes and that all leaves have the same depth, and returns this depth.
     fn depth<V>(tree: &Tree<V>) -> usize {
         let (mut depth, mut level) = (0, vec![&tree.0]);
         while let Some(first) = level.first() {
@@ -392,7 +390,7 @@ mod tests {
     #[test]
     fn write_copies_only_the_path_to_its_key() {
         const COUNT: usize = 1_000;
-        // Visit each key exactly once, because the step and the count have no common divisor.
+        // These steps visit each key exactly once, because they have no common divisor with the count.
         for step in [1, COUNT - 1, 1_237] {
             let mut tree = Tree::default();
             let keys = (0..COUNT).map(|at| format!("{:04}", at * step % COUNT));

@@ -1,4 +1,4 @@
-//! The clients of a collection, which log their requests and can inject faults into them.
+//! The clients of a collection. Each client logs its requests and can inject faults into them.
 
 use std::future::pending;
 use std::marker::PhantomData;

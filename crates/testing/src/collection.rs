@@ -1,4 +1,4 @@
-//! Collections of objects.
+//! In-memory collections of objects, which behave like a resource of an API server.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -252,7 +252,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     }
 }
 
-/// Unwraps the result of a call that the test made, and panics on an error, because the test is incorrect.
+/// Unwraps the result of a call by the test. Panics on an error, because only an incorrect test causes an error.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {
@@ -261,7 +261,7 @@ fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     }
 }
 
-/// Treats requests like those from a client without a name and without a fault script.
+/// Sends requests directly, as a client without a name and without a fault script would.
 impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
@@ -284,7 +284,7 @@ impl<T: 'static> ListWatch for Collection<T> {
     }
 }
 
-/// Treats requests like those from a client without a name and without a fault script.
+/// Sends requests directly, as a client without a name and without a fault script would.
 impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
     async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
         unnamed_client(self).get(key).await
@@ -328,7 +328,6 @@ impl<T: Resource> Default for Collection<T> {
 }
 
 impl<T: Resource + Serialize + DeserializeOwned> FromIterator<T> for Collection<T> {
-    /// Creates a collection, and adds the objects in order with [`put`](Collection::put).
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
         let collection = Self::default();
         objects.into_iter().for_each(|object| _ = collection.put(object));

@@ -63,7 +63,6 @@ impl Stream for Page {
 /// A stream of watch events. Dropping the stream closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
-    /// The fault script of the client that opened the watch.
     faults: FaultScript,
     id: u64,
 }

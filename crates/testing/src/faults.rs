@@ -110,7 +110,7 @@ struct Script {
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches that are silent because of a cut connection, which `heal` wakes.
+    /// The wakers of watches that are silent because of a cut connection. [`FaultScript::heal`] wakes these watches.
     stalled: Vec<Waker>,
 }
 
@@ -137,7 +137,7 @@ impl FaultScript {
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.0.lock().rule, rule);
-        // Release the lock before dropping the old rule, because the rule is user code.
+        // Release the lock before dropping the old rule, because its `Drop` may run user code.
         drop(old);
     }
 
@@ -170,7 +170,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns `true` if watches are silent because of a cut connection, and then stores `waker` for `heal`.
+    /// If watches are silent because of a cut connection, stores `waker` for `heal` and returns `true`.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.0.lock();

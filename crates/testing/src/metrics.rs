@@ -1,4 +1,4 @@
-//! A metrics provider that panics.
+//! A metrics provider whose instruments panic, to test that panics in metrics do no harm.
 
 use std::any::Any;
 

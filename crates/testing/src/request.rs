@@ -1,4 +1,4 @@
-//! The request log.
+//! The entries of the request log.
 
 use std::fmt;
 

@@ -20,8 +20,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Calls `act`, which may read or change the store, and then wakes the watches that have new items. Because a lock
-    /// is held during the call, `act` must not run user code.
+    /// Calls `act`, which may read or change the store, and then wakes the watches that have new items. `act` must not
+    /// run user code, because a lock is held during the call.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {

@@ -25,9 +25,8 @@ pub(crate) use write::Edit;
 pub(crate) struct Store {
     pub(crate) resource: ApiResource,
     pub(crate) revision: u64,
-    /// Whether a list at revision "0" ignores the limit, like a list from a server with a watch cache.
+    /// If `true`, a list at revision "0" ignores the limit, as on a server with a watch cache.
     watch_cache: bool,
-    /// The selectable fields other than the built-in fields of the kind.
     selectable_fields: Vec<String>,
     /// The compacted revision, before which reads fail. The log keeps the entries of earlier revisions for open watches
     /// and for tests.
@@ -128,8 +127,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns the JSON of the object with the resourceVersion `revision`. Deletion events need this JSON, because the
-    /// last state of a deleted object has the revision of the deletion.
+    /// Returns the object's JSON with `revision` as its resourceVersion. A DELETED event contains the last state of the
+    /// object with the revision of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();

@@ -1,11 +1,11 @@
-//! Compares objects without the fields that are different in each run.
+//! Compares objects, ignoring the fields that differ in each run.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use serde_json::{Map, Value};
 
-/// The metadata fields that the server sets, with values that are different in each run.
+/// The metadata fields for which the server sets a different value in each run.
 const SERVER_METADATA: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
@@ -26,9 +26,8 @@ pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     }
 }
 
-/// Removes the fields that are different in each run: uids, versions, generations and managed fields. This function
-/// also masks times, and replaces the `observedGeneration` of the status and of its conditions with `[current]` or
-/// `[outdated]`.
+/// Removes the fields that are different in each run: uids, versions, generations and managed fields. Also masks
+/// timestamps, and replaces the `observedGeneration` of the status and its conditions with `[current]` or `[outdated]`.
 pub(crate) fn normalize(object: &mut Value) {
     let generation = object["metadata"]["generation"].as_i64();
     if let Some(status) = object.get_mut("status") {
@@ -58,8 +57,7 @@ fn relate_generation(observer: &mut Value, generation: Option<i64>) {
     }
 }
 
-/// Removes all `observedGeneration` numbers that [`normalize`] has not replaced, because they are generations of other
-/// objects, such as children.
+/// Removes the remaining `observedGeneration` numbers, because they are generations of other objects, such as children.
 fn remove_generations(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(remove_generations),
@@ -71,7 +69,6 @@ fn remove_generations(value: &mut Value) {
     }
 }
 
-/// Returns `true` if `text` is an RFC 3339 timestamp, such as `2026-11-28T09:00:00Z`.
 fn is_time(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     text.len() > SHAPE.len()
@@ -95,8 +92,8 @@ pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>)
     }
 }
 
-/// Returns the differences between two states of an object. Each line describes one difference. `None` means that the
-/// object does not exist.
+/// Returns the differences between two states of an object. Each line describes one difference. `None` represents an
+/// object that does not exist.
 pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
     match (before, after) {
         (None, None) => Vec::new(),

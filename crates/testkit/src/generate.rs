@@ -134,7 +134,7 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
 }
 
 /// Returns an integer within the bounds of the schema, or a string with the pattern, format and length of the schema.
-/// If the schema has none of these rules, this function returns a port or a percentage.
+/// Without such rules in the schema, returns a port or a percentage.
 fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
     let has_any = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
     if random.bool() {
@@ -191,8 +191,8 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`, including those inside the chosen variant. Excludes fields that
-/// only other variants require.
+/// Chooses one variant of each `oneOf` and `anyOf`, also inside the chosen variants. Excludes fields that only other
+/// variants require.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -210,7 +210,7 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
     }
 }
 
-/// Returns the fields that the variant or one of its inner variants requires.
+/// Returns the fields that the variant or any of its inner variants requires.
 fn all_names(variant: &Value) -> Vec<&str> {
     let inner = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| variant[*key].as_array()).flatten();
     names(&variant["required"]).into_iter().chain(inner.flat_map(all_names)).collect()

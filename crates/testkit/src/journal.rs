@@ -1,4 +1,4 @@
-//! Records a run: the operator's requests, its Lease writes, and the processes that have failed.
+//! Records the operator's requests, its Lease writes, and the failed processes of a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,6 @@ const MAX_REQUESTS: usize = 50_000;
 /// exceeds this limit before `MAX_REQUESTS`.
 const MAX_RATE: usize = 2_000;
 
-/// The number of requests in the report of a stalled run.
 const STALLED_REQUESTS: usize = 15;
 
 pub(crate) const PANICKED: &str = "it panicked";
@@ -38,14 +37,13 @@ struct Inner {
     is_flooded: bool,
     /// The start of the current second on the paused clock, and the number of requests before this second.
     second: (Instant, usize),
-    /// The name of each process that has ended, and the cause. The cause is a panic, or an error that no disturbance
-    /// explains.
+    /// The name of each ended process, with the cause: a panic, or an error that no disturbance explains.
     ended: Vec<(String, String)>,
     /// The processes whose tasks are running. The reporter is `None` until the manager of the process is created.
     running: BTreeMap<String, Option<Reporter>>,
 }
 
-/// A running process. Dropping a `Running` records that the process has ended.
+/// A running process. Dropping this guard records that the process has ended.
 pub(crate) struct Running(Arc<Journal>, String);
 
 impl Drop for Running {
@@ -68,7 +66,6 @@ pub(crate) struct LeaseWrite {
     pub(crate) expires: Instant,
 }
 
-/// The change that a write has made.
 #[derive(Debug, Default)]
 pub(crate) struct Effect {
     pub(crate) changes: Vec<String>,
@@ -94,7 +91,6 @@ impl Journal {
         Running(self.clone(), process.into())
     }
 
-    /// Sets the reporter that provides the errors of a running process.
     pub(crate) fn report(&self, process: &str, reporter: Reporter) {
         if let Some(running) = self.inner.lock().running.get_mut(process) {
             *running = Some(reporter);
@@ -108,8 +104,8 @@ impl Journal {
         self.reporters().into_iter().flat_map(errors).collect()
     }
 
-    /// Returns the failed reconciliations after which no process has reconciled the key again. A standby still reports
-    /// the failed reconciliations of its last term.
+    /// Returns the failed reconciliations of keys that no process has reconciled since. A standby still reports the
+    /// failed reconciliations of its last term.
     pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
         let reporters = self.reporters();
         let calls = |(process, reporter): &(String, Reporter)| {
@@ -130,7 +126,7 @@ impl Journal {
         inner.running.iter().filter_map(|(name, reporter)| Some((name.clone(), reporter.clone()?))).collect()
     }
 
-    /// Returns the violation for a run whose paused clock did not advance for `limit` of real time.
+    /// Returns the violation for a run whose paused clock did not advance for the real time `limit`.
     pub(crate) fn stalled(&self, limit: Duration) -> Violation {
         let running: Vec<String> = self.inner.lock().running.keys().cloned().collect();
         let processes = if running.is_empty() { "no process".into() } else { running.join(" and ") };
@@ -173,7 +169,6 @@ impl Journal {
         }
     }
 
-    /// Records the stored Lease after a process has written it.
     pub(crate) fn lease_written(&self, process: &str, lease: &Value) {
         let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
@@ -183,8 +178,8 @@ impl Journal {
         self.inner.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder, expires });
     }
 
-    /// Records an action of the user. After the action, the operator is not considered idle immediately, because it
-    /// must react to the action.
+    /// Records an action of the user. The operator then does not count as idle until the quiet time has passed again,
+    /// because it must react to the action.
     pub(crate) fn touch(&self) {
         self.inner.lock().last_activity = Instant::now();
     }

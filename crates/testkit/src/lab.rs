@@ -30,7 +30,7 @@ use crate::world::{Operator, Settings, World};
 
 /// The namespace of objects that do not specify a namespace, as in kubectl.
 const NAMESPACE: &str = "default";
-/// The server's time at the start of a run, since the Unix epoch.
+/// The server's time at the start of a run, as a duration since the Unix epoch.
 pub(crate) const START: Duration = Duration::from_secs(1_800_000_000);
 
 /// A running test cluster with an embedded server without a socket, the processes of an operator, and a user.
@@ -61,7 +61,7 @@ impl<W: World> Lab<W> {
         seed: u64,
         journal: Arc<Journal>,
     ) -> Result<Self, Violation> {
-        // The operator's components use this random number generator for jitter and generated names.
+        // Seed the random number generator that the operator's components use for jitter and generated names.
         fastrand::seed(seed);
         let config = ApiServerConfig {
             seed: Some(seed),
@@ -236,7 +236,7 @@ impl<W: World> Lab<W> {
         T: Resource + DeserializeOwned + Debug,
     {
         let what = format!("{} {key}: {what}", T::KIND);
-        // Retry failed requests, because faults also apply to the requests of the user.
+        // Retry failed requests, because faults also affect the user's requests.
         let observe = async || self.get::<T>(key).await;
         let is_met = |found: &Result<Option<T>, Violation>| {
             self.has_failed() || found.as_ref().is_ok_and(|found| is_met(found.as_ref()))
@@ -261,8 +261,8 @@ impl<W: World> Lab<W> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
 
-    /// Retries a request of the user until it succeeds, for at most [`LIMIT`] in total. If all processes have ended and
-    /// one of them failed, this method immediately returns the error of the operator.
+    /// Retries a request of the user until it succeeds, for at most [`LIMIT`] in total. Immediately returns the
+    /// operator's error if all processes have ended and one of them failed.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -298,8 +298,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns `true` if any call of [`observe_world`](Self::observe_world) found a world that was different from the
-    /// initial world.
+    /// Returns `true` if any call of [`observe_world`](Self::observe_world) found a difference from the initial world.
     pub(crate) fn has_changed_world(&self) -> bool {
         self.has_changed_world.load(Ordering::Relaxed)
     }

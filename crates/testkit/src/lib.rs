@@ -81,9 +81,9 @@
 //!   same seed also send the same requests. Each run seeds the random number generator of the crate `fastrand`. An
 //!   operator that iterates over a `HashMap` or uses several threads is not deterministic.
 //! - The check `survives_crashes` fails if one of its planned crashes does not happen.
-//! - Each check ends, because a [limit](Kit::limit) on the paused clock and a maximum number of requests apply to each
-//!   run. If the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. A test hangs
-//!   only if the operator blocks its thread.
+//! - The duration of a check is bounded, because each run has a [limit](Kit::limit) on the paused clock and a maximum
+//!   number of requests. If the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the
+//!   check. A check hangs only if the operator blocks its thread.
 //! - Operators in a run do not serve probes, metrics or a debug page, because parallel runs would use the same port.
 //!   Operators in a run serve webhooks on a free port.
 //! - A check fails if reconciliations fail in a run without disturbances, unless [`Kit::may_fail`] allows the failures.

@@ -1,4 +1,4 @@
-//! The errors of a running process.
+//! Reports the errors of a running process.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -20,7 +20,6 @@ pub(crate) struct FailedCall {
     pub(crate) controller: String,
     pub(crate) key: String,
     began: SystemTime,
-    /// The text in reports, which consists of the controller, the key and the error.
     pub(crate) text: String,
 }
 
@@ -34,7 +33,6 @@ impl Reporter {
         controllers.iter().flat_map(|controller| failed_calls(controller, usize::MAX)).collect()
     }
 
-    /// Returns whether this process has reconciled the key again after `call`.
     pub(crate) fn has_called_since(&self, call: &FailedCall) -> bool {
         let explained = self.status.controller(&call.controller).and_then(|controller| controller.explain(&call.key));
         let last = explained.and_then(|explained| explained.history?.last_call);
@@ -64,8 +62,8 @@ impl Reporter {
     /// Returns `true` if the newest event for the object with the key `key` is its deletion.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         let Some(controller) = self.status.controller(controller) else { return false };
-        // Use the first source, which is for the reconciled objects. Other sources may contain a child with the
-        // same key.
+        // Use the first source, which contains the reconciled objects. Other sources may contain a child with the same
+        // key.
         let Some((objects, _)) = controller.sources().into_iter().next() else { return false };
         let history = controller.explain(key).and_then(|explained| explained.history);
         history.is_some_and(|history| newest_change(&history.causes, &objects, key) == Some(EventChange::Deleted))

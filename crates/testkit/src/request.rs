@@ -89,8 +89,7 @@ impl SentRequest {
     }
 
     /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is
-    /// `false`, the names may be different. The names of Events may always be different, because they depend on the
-    /// time.
+    /// `false`, the names may be different. The names of Events are never compared, because they depend on the time.
     pub(crate) fn is_same(&self, other: &Self, with_name: bool) -> bool {
         let target = |request: &Self| {
             let Self { verb, group, resource, subresource, namespace, .. } = request.clone();
@@ -127,9 +126,8 @@ impl SentRequest {
         is_event(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request changed an object or wrote an Event. This method ignores the registration of
-    /// definitions and webhooks. This method also ignores changes of finalizers, because an operator adds its finalizer
-    /// before it starts its work.
+    /// Returns `true` if the request changed an object or wrote an Event. Ignores the registration of definitions and
+    /// webhooks. Also ignores changes of finalizers, because an operator adds its finalizer before it starts its work.
     pub(crate) fn is_effect(&self) -> bool {
         if self.is_event() {
             return self.is_write() && self.code.is_some_and(|code| code < 300);
@@ -144,7 +142,7 @@ impl SentRequest {
         is_registration(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the operator is not idle, because the request changed an object or was a failed write.
+    /// Returns `true` if the request shows that the operator is not idle: it changed an object or was a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())
@@ -192,7 +190,7 @@ fn is_event(group: &str, resource: &str) -> bool {
     ["", "events.k8s.io"].contains(&group) && resource == "events"
 }
 
-/// Returns `true` if managers write this resource at startup, before they are the leader.
+/// Returns `true` if managers write this resource at startup, before they become the leader.
 pub(crate) fn is_registration(group: &str, resource: &str) -> bool {
     matches!(
         (group, resource),

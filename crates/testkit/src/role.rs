@@ -1,4 +1,4 @@
-//! The minimal RBAC role for recorded requests.
+//! Computes the minimal RBAC role for recorded requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::request::SentRequest;
 
-/// An API group and a resource, including the subresource.
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
@@ -65,13 +64,13 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // To install a definition, the operator lists definitions. If the definition is not established yet, the
-            // operator also watches it, so another run may need the permission to watch.
+            // To install a definition, the operator lists definitions. In another run, the definition may not be
+            // established yet, and the operator then also watches it. Therefore, add the verb `watch`.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }
             // Applying an object that does not exist requires the verb `create` in addition to `patch`. Add `create`,
-            // because the object may not exist in another run.
+            // because in another run, the object may not exist.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
@@ -79,8 +78,8 @@ impl LeastRole {
             if request.changes.iter().any(is_owner_changed) {
                 verbs.insert(RequestVerb::Delete.to_string());
             }
-            // In another run, the operator may have to read the object. The operator reads an object to find its own
-            // conditions in the status, or to check whether an uncached object still exists.
+            // In another run, the operator may read the object, to find its own conditions in the status, or to check
+            // whether an uncached object still exists.
             if request.verb == Some(RequestVerb::Patch) && request.subresource == "status" {
                 let resource = (request.group.clone(), request.resource.clone());
                 rules.entry(resource).or_default().insert(RequestVerb::Get.to_string());

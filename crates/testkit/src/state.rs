@@ -12,8 +12,8 @@ const SHOWN: usize = 20;
 /// The state of a run: all objects on the server and the world outside of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
-    /// The objects by resource and key. Objects with the same `generateName` have the same key, because generated names
-    /// are different in each run.
+    /// The objects by resource and key. Objects with the same `generateName` share a key, because generated names
+    /// differ in each run.
     objects: BTreeMap<String, Vec<Value>>,
     world: Value,
 }
@@ -103,8 +103,7 @@ fn parse(line: &str) -> Option<Stored> {
     Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
 }
 
-/// Returns the uid and the generated name of an object, with their replacements. Both are replaced because they are
-/// different in each run.
+/// Returns the uid and the generated name of an object, each with its replacement, because they differ in each run.
 fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
     let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));

@@ -179,7 +179,7 @@ impl Violation {
     }
 }
 
-/// Lets a test use `?` on its own requests.
+/// Allows tests to use `?` on their own requests.
 impl From<ApiError> for Violation {
     fn from(error: ApiError) -> Self {
         Self::Step { what: "a request of the test".into(), cause: error.to_string() }

@@ -1,4 +1,4 @@
-//! Waits for conditions.
+//! Waits until an observed condition is met.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::violation::Violation;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
-/// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// The interval between two observations is the time since the start divided by this number. Therefore, even a long
 /// wait has only a few hundred observations.

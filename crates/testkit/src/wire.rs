@@ -1,4 +1,4 @@
-//! The connection between a process of the operator and the server.
+//! The simulated connection between a process of the operator and the server.
 
 mod frames;
 
@@ -29,21 +29,19 @@ use crate::request::{BlockedOwner, SentRequest};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Whether a connection is cut before or after the request takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Cut the connection before the request takes effect. The server does not receive the request.
+    /// The connection is cut before the request takes effect, so the server does not receive the request.
     Before,
-    /// Cut the connection after the request has taken effect. The client does not receive the response.
+    /// The connection is cut after the request has taken effect, so the client does not receive the response.
     After,
 }
 
-/// The request at which the process is killed. A number cannot identify the request, because concurrent requests have a
-/// different order in each run.
+/// The request at which the process is killed. A sequence number alone cannot identify the request, because the order
+/// of concurrent requests differs in each run.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashPoint {
     pub(crate) request: SentRequest,
-    /// Whether the object name of the request must match.
     pub(crate) with_name: bool,
     /// The position of the request among the matching requests of the process, starting with 1.
     pub(crate) occurrence: usize,
@@ -64,7 +62,6 @@ pub(crate) struct Disturbances {
     pub(crate) delay: Duration,
     /// The maximum delay of a watch event.
     pub(crate) lag: Duration,
-    /// The time at which the disturbances end.
     pub(crate) until: Instant,
 }
 
@@ -74,7 +71,7 @@ pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// This token is cancelled when the process is killed, and stops all requests of the process.
+    /// A token that is cancelled when the process is killed, to stop all its requests.
     pub(crate) dead: CancellationToken,
     state: Mutex<LinkState>,
 }
@@ -83,11 +80,11 @@ pub(crate) struct Link {
 struct LinkState {
     sent: usize,
     crash: Option<CrashPoint>,
-    /// The number of sent requests that match the crash point.
     matched: usize,
     disturbances: Option<Disturbances>,
     random: Rng,
-    /// This token is cancelled to break all open watches, and wakes them in the order in which they were opened.
+    /// A token that is cancelled to break all open watches. The cancellation wakes the watches in the order in which
+    /// they were opened.
     broken: CancellationToken,
 }
 
@@ -225,7 +222,7 @@ impl Link {
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a Lease write. If a fault has replaced the response, this method reads the stored Lease from the server.
+    /// Records a Lease write. Reads the stored Lease from the server if a fault has replaced the response.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
@@ -235,7 +232,7 @@ impl Link {
                 let Some(wanted) = parse(request) else { return };
                 let name = wanted.pointer("/metadata/name").and_then(Value::as_str);
                 match self.read(&object_path(uri, sent, name)).await {
-                    // If the specs of the two Leases are different, the write has failed.
+                    // The write has succeeded only if the stored Lease has the written spec.
                     Some(stored) if stored["spec"] == wanted["spec"] => stored,
                     _ => return,
                 }
@@ -270,8 +267,8 @@ impl Link {
         Effect { changes: fields::changes(&sent.resource, before, after), blocked_owners }
     }
 
-    /// Returns the resources for the API versions and kinds of owners. A namespaced owner is in `namespace`. Omits kinds
-    /// that the server does not serve.
+    /// Returns the resources for the API versions and kinds of owners. `namespace` is the namespace of the owners that
+    /// are namespaced. Omits kinds that the server does not serve.
     async fn resources(&self, owners: Vec<(String, String)>, namespace: &str) -> Vec<BlockedOwner> {
         let mut found = Vec::new();
         for (api_version, kind) in owners {
@@ -286,7 +283,7 @@ impl Link {
         found
     }
 
-    /// Reads an object from the server without disturbances. Returns `None` if the object does not exist.
+    /// Reads an object from the server, bypassing all disturbances. Returns `None` if the object does not exist.
     async fn read(&self, path: &str) -> Option<Value> {
         let request = Request::get(path).header(USER_AGENT, crate::OWN_AGENT).body(Full::<Bytes>::default()).ok()?;
         let answer = self.server.in_process().call(request).await.ok()?;
@@ -301,8 +298,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the written object, without the subresource. If the request has created the object, the path
-/// contains the name of the new object.
+/// Returns the path of the written object, without the subresource. For a create request, the returned path contains
+/// the name of the new object.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {

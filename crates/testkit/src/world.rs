@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) limit: Duration,
     pub(crate) stall_limit: Duration,
     pub(crate) may_fail: BTreeSet<String>,
-    /// The user for the operator's requests, and the manifests of its roles. If `None`, the operator has the
-    /// permissions of an administrator.
+    /// The user for the operator's requests, and the manifests of its roles. `None` gives the operator the permissions
+    /// of an administrator.
     pub(crate) permissions: Option<(Impersonate, String)>,
 }

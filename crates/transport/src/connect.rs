@@ -22,13 +22,13 @@ use crate::reads::Reads;
 use crate::tls::TlsSettings;
 use crate::{eyeballs, tunnel};
 
-/// Opens connections to one server. A single timeout covers the TCP connection, the proxy and the TLS handshake.
+/// Opens connections to one server. A single timeout covers the connection attempt, the proxy and the TLS
+/// handshake.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) proxy: Option<Proxy>,
-    /// The TLS settings for connections to an HTTPS proxy.
     pub(super) proxy_tls: Option<Arc<TlsSettings>>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
@@ -36,17 +36,17 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<LookUps>>,
 }
 
-/// The time for which a connection is idle before TCP keep-alive sends three probes. Without probes, a watch over
-/// HTTP/1.1 might not notice for hours, or ever, that the peer is gone. HTTP/2 connections also send HTTP/2 pings.
+/// The idle time after which TCP keep-alive sends up to three probes. Without probes, a watch over HTTP/1.1 might
+/// not notice for hours, or ever, that its peer is gone. HTTP/2 connections also send HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// The time after which the operating system closes a connection if the peer has not acknowledged sent data. The
-/// default of Linux is 15 minutes.
+/// The time after which the operating system closes a connection if the peer does not acknowledge sent data. Linux
+/// waits 15 minutes by default.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
-    /// Returns a connector that only offers HTTP/1.1, because an HTTP/2 connection cannot be upgraded to another
+    /// Returns a connector that offers only HTTP/1.1, because an HTTP/2 connection cannot be upgraded to another
     /// protocol.
     pub(super) fn without_http2(mut self) -> Self {
         self.tls = self.tls.as_deref().map(|tls| Arc::new(tls.without_http2()));
@@ -87,7 +87,7 @@ impl Connector {
     }
 }
 
-/// Performs a TLS handshake. The certificate of the peer must be valid for `name`.
+/// Performs a TLS handshake. The peer's certificate must be valid for `name`.
 async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<TlsStream<Stream>, BoxError> {
     let name = ServerName::try_from(name.to_owned())?;
     Ok(TlsConnector::from(tls.config.clone()).connect(name, stream).await?)
@@ -120,7 +120,6 @@ trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
-/// Records the time of each read in [`Reads`].
 struct ReadObserver {
     reads: Arc<Reads>,
     has_read: bool,

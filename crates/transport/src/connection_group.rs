@@ -1,4 +1,4 @@
-//! The connections that a group of requests shares. A client has two groups: one for short requests, and one for
+//! The connections shared by a group of requests. A client has one group for short requests, and another group for
 //! watches and streams. This module executes the actions that the [`Pool`] returns.
 
 mod http2;
@@ -31,11 +31,10 @@ use crate::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticke
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The connections of one group of requests. After the group has been dropped, each connection closes when its last
-/// response is dropped.
+/// The connections of one group of requests. After the group is dropped, each connection closes when its last response
+/// is dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
-    /// Whether cancelling a request also drops its connection.
     drop_connection_on_cancel: bool,
     state: Mutex<State>,
 }
@@ -47,20 +46,20 @@ struct State {
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The runtime for new connections: the runtime of the last request that waited for a connection.
+    /// The runtime for new connections, which is the runtime of the last request that waited for a connection.
     runtime: Option<Handle>,
 }
 
-/// A dial: an attempt to open a connection, which may still be in progress.
 struct Dial {
     since: Instant,
-    /// The task of the dial, or `None` if it has not been spawned yet.
+    /// The task of the dial, or `None` if the task has not been spawned yet.
     task: Option<AbortHandle>,
 }
 
 struct Link {
     sender: Sender,
-    /// Whether a request has already used the connection. A used connection may have been closed while it was idle.
+    /// Whether a request has already used the connection. A used connection may have been closed by the server while it
+    /// was idle.
     has_served: bool,
 }
 
@@ -69,8 +68,8 @@ enum Sender {
     Http2(Http2),
 }
 
-/// The additional time, after the connect timeout, for which a request waits for a new connection. The request needs
-/// its own timeout, because the timer of a dial does not fire if the runtime of the dial is blocked.
+/// The additional time after the connect timeout for which a request waits for a new connection. A request needs a
+/// separate timeout, because a dial's timer does not fire if the dial's runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -89,7 +88,7 @@ impl ConnectionGroup {
             }
             let has_served = connection.has_served();
             connection.discard();
-            // If a new connection ends immediately, do not retry, because another connection would most likely end as
+            // Do not retry if a new connection ends immediately, because another connection would most likely end as
             // well.
             if !has_served {
                 let ended = "the peer ended the connection before it could be used";
@@ -109,8 +108,8 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // Outside of a tokio runtime, use the runtime of an earlier request. If there was no earlier request,
-                // the request fails.
+                // Outside of a tokio runtime, use an earlier request's runtime. If there was no earlier request, the
+                // request fails.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -119,7 +118,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Wait without a timeout, because there are no timers outside of a tokio runtime.
+        // Outside of a tokio runtime there are no timers, so wait without a timeout.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -132,8 +131,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons dials that have exceeded their timeout on a blocked runtime. Starts new dials on `runtime` for the
-    /// requests that are waiting.
+    /// Abandons dials that have exceeded their timeout because their runtime is blocked. Starts new dials on `runtime`
+    /// for the waiting requests.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -178,21 +177,21 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, `send` fails and drops the [`PooledConnection`], which gives the connection
-            // back to the pool.
+            // If the request was cancelled, `send` fails and drops the [`PooledConnection`], which returns the
+            // connection to the pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // Box the future, so that its memory is freed before the driver starts.
+                // Box the future, so that its memory is freed before the connection's driver starts.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
                 }
             };
-            // If there is no runtime, the task is dropped, and the waiting requests fail.
+            // Without a runtime, the task is dropped and the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.state.lock().dials.get_mut(&dial) {
@@ -201,9 +200,9 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns `true` if an idle HTTP/1 connection has ended. If the connection is open, the socket wakes its watcher
-    /// task when data arrives or the connection ends. This check runs no user code under the lock, because an idle
-    /// connection has no request body to send.
+    /// Returns `true` if an idle HTTP/1 connection has ended. While the connection is open, the socket wakes the
+    /// watcher task when data arrives or the connection ends. The check runs no user code under the lock, because an
+    /// idle connection has no request body.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.state.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -211,8 +210,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns the time at which an idle connection must be closed. If this time has passed, closes the connection and
-    /// returns `None`.
+    /// Returns the time at which an idle connection must be closed, or closes it and returns `None` if this time has
+    /// passed.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.state.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -224,8 +223,8 @@ impl ConnectionGroup {
 }
 
 impl State {
-    /// Returns the sender of a connection. An HTTP/1 connection has a single sender, which this method removes. For
-    /// HTTP/2, returns a clone of the sender.
+    /// Returns the sender of a connection. This method removes the only sender of an HTTP/1 connection. For an HTTP/2
+    /// connection, it returns a clone of the sender.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -267,19 +266,19 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in progress. If the guard is dropped without calling [`end`](Self::end), the dial has failed. For example,
-/// the guard is dropped in this way when the runtime of the dial shuts down.
+/// A dial in progress. If the `DialGuard` is dropped without a call of [`end`](Self::end), the dial has failed. A
+/// `DialGuard` is dropped in this way, for example, when the dial's runtime shuts down.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
 }
 
 impl DialGuard {
-    /// Ends the dial. Returns the future that drives the new connection, or `None` if the dial failed.
+    /// Ends the dial. Returns the future that drives the new connection, or `None` if there is no connection.
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.state.lock();
-        // If the dial has been abandoned, `dials` no longer contains its ID.
+        // If the dial was abandoned, `dials` no longer contains its ID.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -335,7 +334,7 @@ struct Opened {
     drive: Box<dyn FnOnce(Weak<ConnectionGroup>, ConnId) -> Driver + Send>,
 }
 
-/// A future that drives a connection until the last sender and the last response have been dropped.
+/// A future that drives a connection until its last sender and its last response are dropped.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 async fn open(connector: Connector) -> Result<Opened, Failure> {
@@ -385,8 +384,8 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
     }
 }
 
-/// Drives an HTTP/2 connection, and reports the stream limit of the server to the pool. Closes the connection if it has
-/// been idle for the idle timeout, or if the server does not respond to a ping.
+/// Drives an HTTP/2 connection, and reports the server's stream limit to the pool. The connection is closed after the
+/// idle timeout, or if the server does not respond to a ping.
 async fn drive(
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -399,10 +398,10 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server may change its stream limit at any time. The task reads the limit whenever it is woken. The next
-        // request wakes it at the latest.
+        // The server may change its stream limit at any time. This task reads the limit whenever it is woken. At the
+        // latest, the next request wakes it.
         let changed = poll_fn(|cx| {
-            // Ignore this error, because each request on this connection returns it.
+            // Ignore this error, which each request on this connection returns.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
                 || connection.as_mut().poll(cx).is_ready()
             {
@@ -435,15 +434,15 @@ async fn drive(
     }
 }
 
-/// A pooled connection that a request uses. Dropping a `PooledConnection` while the request is in flight closes an
-/// HTTP/1 connection. An HTTP/2 connection remains open and only the stream is reset, unless
+/// A pooled connection that is in use by a request. Dropping a `PooledConnection` while the request is in flight closes
+/// an HTTP/1 connection. An HTTP/2 connection stays open and only the stream is reset, unless
 /// `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
     link: Option<Link>,
     is_used: bool,
-    /// Dropping this guard aborts the upload of the request body.
+    /// Dropping this sender aborts the upload of the request body.
     upload: Option<oneshot::Sender<()>>,
 }
 
@@ -464,7 +463,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. If the returned error has `is_unsent` set, the request is unchanged.
+    /// Sends a request. If the returned error has `is_unsent` set, the method has not changed the request.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -487,7 +486,7 @@ impl PooledConnection {
                 http1.poll_frame(incoming, cx).map_ok(Frame::data)
             }
             (_, Incoming::Http2(incoming)) => incoming.poll_frame(cx),
-            // The response has ended, because the connection no longer exists.
+            // The connection no longer exists, so the response has ended.
             (_, Incoming::Http1(_)) => Poll::Ready(None),
         }
     }
@@ -503,8 +502,8 @@ impl PooledConnection {
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // Do not reuse the connection if the request body is still being uploaded. If the server responds early,
-            // the upload may never end. The upload may also run user code, which must not run under the lock.
+            // Do not reuse a connection whose request body is still being uploaded. The upload may never end if the
+            // server has responded early. The upload may also run user code, which must not run under the lock.
             Sender::Http1(http1) => {
                 if !(http1.hand_to_watcher() && http1.is_ready()) {
                     return group.update_pool(|pool| pool.lost(self.conn));

@@ -27,15 +27,14 @@ pub struct ExchangeOptions {
     pub headers: Option<Duration>,
 }
 
-/// The error for a request without a response.
 pub(crate) struct SendError {
     pub(crate) source: BoxError,
-    /// Whether no byte of the request was sent. If `true`, the caller can send the request over another connection.
+    /// Whether no byte of the request was sent. An unsent request can be sent over another connection.
     pub(crate) is_unsent: bool,
 }
 
-/// Returns `true` if requests with this method usually have a body. Requests with such a method have a `Content-Length`
-/// header even if the body is empty.
+/// Returns `true` if requests with this method usually have a body. Requests with these methods have a
+/// `Content-Length` header even if the body is empty.
 pub(crate) fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }

@@ -1,5 +1,5 @@
-//! Opens TCP connections to hosts that have several addresses ("Happy Eyeballs", RFC 8305). If connecting to an address
-//! takes long, the client also connects to the next address at the same time.
+//! Opens TCP connections to hosts that have several addresses ("Happy Eyeballs", RFC 8305). If connecting to one
+//! address takes long, the client also tries the next address.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::LookUps;
 
-/// The time to wait for an address before connecting to the next address as well.
+/// The time after which the client also tries the next address.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout for connecting to a single address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to the first address that accepts a connection. If all addresses fail, the error lists the failures.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<TcpStream> {
-    // Do not record a DNS lookup for an IP address.
+    // Do not record a DNS lookup if the host is an IP address.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(LookUps::start);
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates between IPv4 and IPv6 addresses, starting with the family of the first address from the resolver. If
-/// addresses of one family do not work, connecting takes only one [`HEAD_START`] longer.
+/// Alternates between IPv4 and IPv6 addresses, starting with the family of the first address from the resolver. If one
+/// family does not work, connecting takes only one [`HEAD_START`] longer.
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Waits until an attempt ends. Removes the attempt and returns its result.
+/// Waits until an attempt ends, removes this attempt and returns its result.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     poll_fn(|cx| {
         for at in 0..attempts.len() {
@@ -88,8 +88,8 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Combines all failures into one error. The kind of the error is `ConnectionRefused` only if all addresses refused the
-/// connection.
+/// Combines all failures into one error. The kind of this error is `ConnectionRefused` only if all addresses refused
+/// the connection.
 fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });

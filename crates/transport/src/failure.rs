@@ -1,4 +1,4 @@
-//! The reasons why a request receives no response, and whether the server may have processed the request.
+//! The reasons for which a request gets no response, and whether the server may have processed the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -50,7 +50,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
-            // Skip this source, because the message of the failure already includes its message.
+            // The message of the failure already includes the message of this source, so skip it.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -68,8 +68,7 @@ impl Failure {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
         // In TLS 1.3, the server can reject the client certificate after the client has completed the handshake. If
-        // the connection was reused, or if the TLS error is a different one, the server may have processed the
-        // request.
+        // the connection was reused, or after any other TLS error, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         if is_turned_away {
             Self::Connect { refused: false, source }
@@ -87,7 +86,6 @@ impl Failure {
     }
 }
 
-/// The source error of a dial that was dropped together with its runtime or its client.
 #[derive(Debug, Error)]
 #[error("connecting was interrupted: the runtime that it ran on has ended")]
 struct Interrupted;
@@ -98,13 +96,12 @@ fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-/// Returns `true` if the error only affects one stream, so the connection can still be used.
 pub(crate) fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns `true` if the peer rejected the TLS handshake. The function searches the error message, because an HTTP/2
-/// error contains its cause only as text.
+/// Returns `true` if the peer rejected the TLS handshake. The function searches the error message, because an
+/// HTTP/2 error contains its cause only as text.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
@@ -113,7 +110,7 @@ fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
 
 const ALERT: &str = "received fatal alert: ";
 
-/// The TLS alerts that are only sent during a handshake (RFC 8446, section 6.2, and older versions of TLS). After any
+/// The TLS alerts that are only sent during a handshake (RFC 8446, section 6.2, and older TLS versions). After any
 /// other alert, such as an internal error, the server may have processed the request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",

@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-/// The maximum size of a file in bytes. A typical CA bundle has about 256 KiB.
+/// The maximum size of a file in bytes. A typical CA bundle is about 256 KiB large.
 const MAX_SIZE: u64 = 4 << 20;
 /// The maximum time for which a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,12 +21,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// because a pipe cannot be read twice, and reading a pipe or device may never end.
 pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    // Check the file type first, because opening a pipe blocks.
+    // Check the file type before opening the file, because opening a pipe blocks.
     let found = fs::metadata(path)?;
     if !found.is_file() {
         return refused("it is not a regular file".into());
     }
-    // Reserve the full capacity, because a vector that grows would leave copies of the content in memory.
+    // Reserve the full capacity, because a vector that grows would leave copies of the file in memory.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(MAX_SIZE) as usize + 1));
     File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_SIZE {
@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 /// shutdown of a tokio runtime does not wait for reads. The next caller gets the result of a read that finishes after
 /// the timeout.
 pub struct FileReader<T> {
-    /// A description of the files that appears in log messages.
+    /// Names the files in log messages.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
     last: Arc<Mutex<Option<T>>>,
@@ -55,7 +55,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Waits until the read of the files has finished or the timeout expires. Returns `true` if the read has finished.
+    /// Waits for the end of the read, or for the timeout. Returns `true` if the read has ended.
     async fn over(mut self) -> bool {
         timeout_at(self.began + TIMEOUT, self.end.changed()).await.is_ok()
     }
@@ -90,8 +90,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read that is in progress, or starts a read. The returned boolean is `true` if this call has started
-    /// the read.
+    /// Returns the read in progress, or starts a read. The returned boolean is `true` if this call started the read.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = self.reading.lock();
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
@@ -101,8 +100,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         let begun = reading.insert(Reading { began: Instant::now(), end }).clone();
         drop(reading);
         let last = self.last.clone();
-        // Use a thread, because a blocked system call cannot be cancelled, and a blocking task would delay the shutdown
-        // of the tokio runtime. Each reader has at most one thread.
+        // Use a separate thread, because a blocked system call cannot be cancelled, and a blocking task would delay the
+        // shutdown of the tokio runtime. Each reader has at most one thread.
         let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
             let content = read();
             *last.lock() = Some(content);
@@ -121,11 +120,11 @@ fn is_clock_paused() -> bool {
     !(before..=std::time::Instant::now()).contains(&shown)
 }
 
-/// Keeps tokio's clock, if paused, from advancing until the returned guard is dropped. Without the guard, all deadlines
-/// would expire during a file read, because tokio does not know that another thread is reading the file.
+/// Keeps a paused tokio clock from advancing until the returned sender is dropped. If the clock advanced during a file
+/// read, all deadlines would expire, because tokio does not know about the reading thread.
 ///
-/// The guard belongs to a blocking task that ends when the guard is dropped. The shutdown of a runtime waits for its
-/// blocking tasks. The shutdown does not deadlock, because the runtime first drops the task that owns the guard.
+/// The sender ends a blocking task when it is dropped. The shutdown of a runtime waits for blocking tasks. The shutdown
+/// does not deadlock, because the runtime first drops the task that owns the sender.
 fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
@@ -155,7 +154,7 @@ mod tests {
         read(Path::new("/")).unwrap_err();
     }
 
-    /// Returns a function that blocks until a value is sent with the returned sender or the sender is dropped.
+    /// Returns a function that blocks until a value is sent with the returned sender, or until the sender is dropped.
     fn gated(value: u32) -> (mpsc::Sender<()>, impl FnOnce() -> u32 + Send) {
         let (go, gate) = mpsc::channel();
         let read = move || {
@@ -199,7 +198,7 @@ mod tests {
                     () = tokio::task::yield_now() => {}
                 }
             });
-            // The file reader outlives the runtime.
+            // The file reader must outlive the runtime.
             drop(runtime);
             sender.send(()).unwrap();
         });
@@ -210,7 +209,7 @@ mod tests {
     async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // Without the guard, the paused clock would advance during this sleep.
+            // Without the sender from `hold_paused_clock`, the paused clock would advance during this sleep.
             thread::sleep(Duration::from_millis(10));
             1
         };

@@ -28,7 +28,7 @@ pub fn pem(bytes: &[u8]) {
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
-    // Data after the response headers must be rejected.
+    // The client must reject data after the response headers.
     assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
     let me = ("me".to_owned(), "pw".to_owned());
     for auth in [None, Some(&me)] {
@@ -42,7 +42,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection that returns at most `step` bytes per read and ignores writes.
+/// A connection that returns at most `step` bytes per read, and that ignores writes.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 connection. The current request reads from and writes to the socket directly, without a separate task.
+//! An HTTP/1.1 connection. The current request reads from and writes to the socket itself, without a separate task.
 
 mod body;
 mod head;
@@ -26,16 +26,14 @@ use crate::exchange::SendError;
 use crate::malformed::Malformed;
 use crate::request_body::RequestBody;
 
-/// One HTTP/1.1 connection.
-///
-/// At most one request at a time uses the connection, and this request polls the socket itself. If the connection had
-/// its own task, the task and the request would keep waking each other, often on different CPUs. While the connection
-/// is idle, a watcher task is notified when the peer sends data or closes the connection.
+/// At most one request at a time uses the connection, and it polls the socket itself. With a separate task for the
+/// connection, the task and the request would keep waking each other, often on different CPUs. While the connection is
+/// idle, a watcher task is notified when the peer sends data or closes the connection.
 pub(super) struct Http1 {
     conn: Conn,
-    /// Data that has been read from the socket but not processed yet.
+    /// Data that was read from the socket but not processed yet.
     buf: BytesMut,
-    /// The maximum number of bytes of the next read.
+    /// The maximum number of bytes of the next read from the socket.
     room: usize,
     upload: Upload,
     upload_error: Option<BoxError>,
@@ -65,7 +63,6 @@ impl Http1 {
         }
     }
 
-    /// Returns the signal for the watcher of this idle connection.
     pub(super) fn idle_signal(&self) -> Arc<IdleSignal> {
         self.idle.0.clone()
     }
@@ -74,8 +71,7 @@ impl Http1 {
         self.is_reusable && !self.is_busy && self.buf.is_empty() && self.upload.is_done()
     }
 
-    /// Sends a request and waits for the response headers. If `send` returns an error, the connection must not be used
-    /// again.
+    /// Sends a request and waits for the response headers. After an error, the connection must not be used again.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -83,7 +79,7 @@ impl Http1 {
         self.exchange(request, false).await
     }
 
-    /// Sends an upgrade request. If the response has status 101, the connection uses the new protocol after this call.
+    /// Sends an upgrade request. If the response has status 101, the connection then uses the new protocol.
     pub(super) async fn upgrade(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -107,7 +103,7 @@ impl Http1 {
         let closes = asks_to_close(request.headers());
         self.upload_error = None;
         self.upload.start(request);
-        // `poll_unrequested` has already registered the waker.
+        // `poll_unrequested` has already registered the waker with the socket.
         let mut is_registered = true;
         let head = poll_fn(|cx| self.poll_head(asked, std::mem::take(&mut is_registered), cx)).await;
         let Head { response, body, keeps_alive } = head.map_err(|source| SendError { source, is_unsent: false })?;
@@ -126,12 +122,12 @@ impl Http1 {
             && let Poll::Ready(Err(error)) = self.upload.poll(&mut self.conn, cx)
         {
             // The server may still send a complete response, so report the upload error only if the response fails.
-            // After this error, the connection is not reused.
+            // The connection is not reused in this case.
             self.upload_error = Some(error);
         }
         let piece = match self.poll_piece(body, cx) {
             Poll::Ready(piece) => piece,
-            // The request body has failed, so the server waits for data that will never arrive.
+            // The server waits for data that will never arrive, because the request body has failed.
             Poll::Pending if self.upload.has_body_failed() => match self.upload_error.take() {
                 Some(error) => Some(Err(error)),
                 None => return Poll::Pending,
@@ -145,12 +141,12 @@ impl Http1 {
         Poll::Ready(piece)
     }
 
-    /// Returns the socket and the data that the peer sent after the response.
+    /// Returns the socket and the data from the peer that follows the response.
     pub(super) fn into_parts(self) -> (Conn, Bytes) {
         (self.conn, self.buf.freeze())
     }
 
-    /// Lets the watcher task watch the idle connection. Returns `true` if the connection is still open.
+    /// Makes the watcher task watch the idle connection. Returns `true` if this connection is still open.
     pub(super) fn hand_to_watcher(&mut self) -> bool {
         let signal = self.idle.0.clone();
         signal.is_set.store(false, Ordering::Release);
@@ -170,8 +166,8 @@ impl Http1 {
             _ if is_registered => return Poll::Pending,
             _ => {}
         }
-        // A server may send an error response and close the connection before it has read the entire request. The
-        // upload then fails, but the client can still read the response.
+        // A server may send an error response and close the connection before it has read the whole request. In this
+        // situation, the upload fails, but the client can still read the response.
         loop {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {
@@ -183,8 +179,8 @@ impl Http1 {
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                // If the socket failed during the upload, the next read returns data from the server or the end of the
-                // stream.
+                // If the socket has failed during the upload, the next read returns data from the server or the end of
+                // the stream.
                 Poll::Pending if !self.upload.has_body_failed() => return Poll::Pending,
                 Poll::Pending => {
                     return self.upload_error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
@@ -209,7 +205,7 @@ impl Http1 {
         }
     }
 
-    /// Returns `Ready` if the peer has closed the connection, or if it has sent data although no request is in flight.
+    /// Returns `Ready` if the peer has closed the connection, or has sent data without a request in flight.
     fn poll_unrequested(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
         Poll::Ready(match ready!(self.poll_read(cx)) {
             Ok(0) => Malformed::Closed.into(),
@@ -218,7 +214,7 @@ impl Http1 {
         })
     }
 
-    /// Reads from the socket. Returns the number of bytes that were read, or 0 at the end of the stream.
+    /// Reads from the socket, and returns the number of bytes, or 0 at the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buf.capacity() - self.buf.len() < LEAST_ROOM {
             self.buf.reserve(self.room);
@@ -232,7 +228,7 @@ impl Http1 {
     }
 }
 
-/// Returns `true` if the request headers ask the server to close the connection (RFC 9112, section 9.6).
+/// Returns `true` if the request asks the server to close the connection (RFC 9112, section 9.6).
 fn asks_to_close(headers: &HeaderMap) -> bool {
     let values = headers.get_all(CONNECTION).into_iter();
     let mut options = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -240,7 +236,7 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a response from a server that sends `bytes` in chunks of `step` bytes and then closes the connection. Returns
-/// the status and the body of the response, and the number of bytes after it.
+/// the response's status and body, and the number of bytes after the response.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn http1_read(
     bytes: &[u8],
@@ -268,7 +264,7 @@ pub(crate) fn http1_read(
     Ok((head.response.status(), data, left + buf.len()))
 }
 
-/// Ends the watcher task when the connection is dropped.
+/// Ends the watcher task when it is dropped together with the connection.
 struct Idle(Arc<IdleSignal>);
 
 impl Drop for Idle {
@@ -287,13 +283,13 @@ pub(super) struct IdleSignal {
 }
 
 impl IdleSignal {
-    /// Waits for a notification. Returns `false` if the connection was dropped.
+    /// Waits for a notification, or returns `false` if the connection was dropped.
     pub(super) async fn notified(&self) -> bool {
         self.notify.notified().await;
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats the last notification, because it may have arrived before the watcher was waiting for it.
+    /// Repeats the last notification, which may have arrived before the watcher waited for it.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

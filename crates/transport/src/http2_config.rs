@@ -33,11 +33,11 @@ impl Default for Http2Config {
     }
 }
 
-/// The maximum duration of a setting. Longer durations are shortened to this maximum.
+/// The maximum duration of a setting, to which longer durations are shortened.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// Limits the durations, because adding a very long duration to an `Instant` would panic.
+    /// Shortens the durations, because adding a very long duration to an `Instant` would panic.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
@@ -67,7 +67,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // With a ping timeout of zero, each connection would be closed after its first ping.
+            // Ignore a ping timeout of zero, because it would close each connection after its first ping.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

@@ -6,7 +6,6 @@ use thiserror::Error;
 
 use crate::error::causes;
 
-/// A violation of HTTP/1.1 by the server.
 #[derive(Debug, Error)]
 pub(crate) enum Malformed {
     /// The server closed the connection before it sent the response headers.
@@ -15,10 +14,9 @@ pub(crate) enum Malformed {
     /// The server closed the connection before the end of the response body.
     #[error("the server closed the connection before the end of the response")]
     Truncated,
-    /// The server sent data although no request was in flight.
     #[error("the server sent data before the request")]
     Unrequested,
-    /// The headers exceed this limit in bytes.
+    /// The headers are larger than this limit in bytes.
     #[error("the headers of the response are larger than {0} bytes")]
     HeadTooLarge(usize),
     #[error("the headers of the response are invalid: {0}")]

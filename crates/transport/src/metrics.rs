@@ -12,13 +12,12 @@ static RESOLVED: Metric = Metric {
     labels: &["host"],
 };
 
-/// Measures the DNS lookups of a host, which is either the server or its proxy.
+/// Measures the DNS lookups of one host, which is either the server or its proxy.
 #[derive(Debug)]
 pub(crate) struct LookUps {
     provider: Arc<dyn Provider>,
     host: String,
-    /// The histogram is created at the first DNS lookup, because a client that connects to an IP address does not need
-    /// it.
+    /// Created at the first DNS lookup, because a client that connects to an IP address does not need this histogram.
     resolved: OnceLock<Box<dyn Histogram>>,
 }
 
@@ -27,7 +26,8 @@ impl LookUps {
         Self { provider, host, resolved: OnceLock::new() }
     }
 
-    /// Measures the duration of a DNS lookup until the returned guard is dropped. Cancelled lookups are also measured.
+    /// Measures the duration of a DNS lookup until the returned `LookUp` is dropped. Cancelled lookups are measured,
+    /// too.
     pub(crate) fn start(&self) -> LookUp<'_> {
         LookUp { all: self, start: Instant::now() }
     }
@@ -42,8 +42,8 @@ impl Drop for LookUp<'_> {
     fn drop(&mut self) {
         let LookUps { provider, host, resolved } = self.all;
         if resolved.get().is_none() {
-            // Create the histogram before initializing the cell, so that no other thread has to wait for the provider.
-            // If two threads create a histogram at the same time, the cell keeps the first histogram.
+            // Create the histogram outside of the cell, so that no other thread has to wait for the provider. If two
+            // threads create a histogram at the same time, the cell keeps only one of them.
             let made = provider.histogram(&RESOLVED, &[host]);
             drop(resolved.set(made));
         }

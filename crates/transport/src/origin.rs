@@ -34,10 +34,10 @@ impl Origin {
     }
 }
 
-/// Splits an authority into the host, without brackets, and the port, which is optional.
+/// Splits an authority into the host (without brackets) and the optional port.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
     let (host, port) = match authority.rsplit_once(':') {
-        // The last colon may be part of an IPv6 address in brackets.
+        // The last colon can be part of an IPv6 address in brackets.
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
         _ => (authority, None),
     };

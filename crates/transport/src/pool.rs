@@ -1,5 +1,5 @@
-//! The connection pool, which assigns connections to requests, and decides when to dial and which connections to close.
-//! The pool performs no I/O, does not read the clock and does not use locks.
+//! The connection pool, which assigns connections to requests and decides when to open and close connections. The pool
+//! does no I/O, reads no clock and uses no locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,9 +13,9 @@ pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// The connection serves one request at a time.
+    /// Serves one request at a time.
     Http1,
-    /// The connection serves as many requests at the same time as the server allows.
+    /// Serves as many concurrent requests as the server allows.
     Http2,
 }
 
@@ -24,19 +24,18 @@ pub(super) enum Protocol {
 /// - A request uses the idle HTTP/1 connection that was used most recently. If no connection is idle, the request uses
 ///   a stream of the oldest HTTP/2 connection that has a free stream. If no connection is available, the request waits
 ///   until a connection is returned or established. Requests are served in FIFO order.
-/// - Until the protocol of the server is known from the first dial, all requests share one dial. After the first dial,
-///   the pool dials as many connections concurrently as the waiting requests need.
+/// - Until the first dial reveals the server's protocol, all requests share this dial. After the first dial, the pool
+///   dials as many connections concurrently as the waiting requests need.
 /// - A new HTTP/2 connection has only one stream until the settings of the server arrive.
-/// - If a dial fails and the remaining dials are not enough for all waiting requests, the requests that have waited
-///   longest fail.
-/// - If a request has waited too long for a dial, the pool abandons the dial, and starts new dials for the other
+/// - If a dial fails and too few dials remain for all waiting requests, the requests that have waited longest fail.
+/// - If a request has waited too long for a dial, the pool abandons this dial, and starts new dials for the other
 ///   waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The protocol of the last successful dial.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections, and the time at which each of them became idle. Busy HTTP/1 connections are not in
-    /// this list.
+    /// The idle HTTP/1 connections, and the time since which each connection is idle. The list does not contain busy
+    /// connections.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
     waiting: BTreeSet<Ticket>,
@@ -49,7 +48,7 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Streams {
     used: usize,
-    /// `None` until the settings of the server arrive.
+    /// The server's stream limit, or `None` until the server's settings arrive.
     limit: Option<usize>,
     since: Instant,
     idle_since: Instant,
@@ -71,19 +70,19 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// The time for which a connection may be idle before it is closed. Go closes idle connections after the same time.
+/// The idle time after which a connection is closed, as in Go.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. In Go, the limit is 25. With Go's limit, each burst of more than 25
-/// requests would have to dial again. The higher limit does not keep unused connections open: requests reuse the most
-/// recently used connection first, so the other connections close after [`IDLE_TIMEOUT`].
+/// The maximum number of idle HTTP/1 connections. Go's limit is 25. With Go's limit, each burst of more than 25
+/// requests would have to dial again. The higher limit keeps no unused connections open: requests prefer the most
+/// recently used connection, so the others close after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
 /// The maximum number of streams per connection, even if the server allows more. With this limit, the flow-control
-/// windows of all streams fit into the window of the connection (`CONNECTION_WINDOW` in http2.rs).
+/// windows of all streams fit into the connection's window (`CONNECTION_WINDOW` in http2.rs).
 pub(super) const MAX_STREAMS: usize = 511;
 
 impl Pool {
     pub(super) fn acquire(&mut self) -> Acquired {
-        // Requests that are already waiting are served first.
+        // Requests that are already waiting come first.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
@@ -94,7 +93,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. The dial for this request continues, and another request can use the connection.
+    /// Removes a waiting request. The request's dial continues, because another request can use the connection.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -125,8 +124,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Abandons the given number of overdue dials. Also abandons connections that are at least `max_wait` old and have
-    /// not received the settings of the server. Starts new dials for the waiting requests.
+    /// Abandons the given number of dials, which are overdue. Also abandons connections that are at least `max_wait`
+    /// old and have not received the server's settings. Starts new dials for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -137,7 +136,7 @@ impl Pool {
         actions
     }
 
-    /// Records the stream limit of the server, which can change. If the limit decreases, open streams are not affected.
+    /// Records the server's stream limit, which can change. A lower limit does not affect open streams.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -160,8 +159,8 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that has been lost or is being closed by the server. If possible, requests that use the
-    /// connection continue.
+    /// Removes a connection that is lost or that the server is closing. Requests on the connection continue if
+    /// possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);
@@ -170,8 +169,8 @@ impl Pool {
         actions
     }
 
-    /// Returns the time at which an idle connection must be closed. If this time has passed, removes the connection and
-    /// returns `None`.
+    /// Returns the time at which an idle connection must be closed, or removes it and returns `None` if this time has
+    /// passed.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -197,8 +196,8 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Assigns connections to waiting requests, closes connections that are no longer needed, and starts dials for the
-    /// remaining requests.
+    /// Assigns connections to waiting requests, closes unneeded connections, and starts dials for the remaining
+    /// requests.
     fn next_actions(&mut self) -> Actions {
         let mut actions = Actions::default();
         while !self.waiting.is_empty()
@@ -221,7 +220,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the expected number of free streams on connections that have not received the server's settings yet.
+    /// Returns the expected number of free streams on connections that have not received the server's settings.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

@@ -11,14 +11,13 @@ use crate::authorization::basic;
 use crate::error::ConfigError;
 use crate::origin::{Origin, split_port};
 
-/// The proxy that all requests of a client use. The choice applies to all requests, because a client has only one
-/// server.
+/// The proxy for all requests of a client. There is only one proxy, because a client has only one server.
 #[derive(Clone)]
 pub(crate) enum Proxy {
-    /// An HTTP proxy. The proxy opens a tunnel to an `https` server, and forwards each request to an `http` server. The
-    /// connection to the proxy may use TLS.
+    /// An HTTP proxy, to which the connection may use TLS. The proxy opens a tunnel to an `https` server, and
+    /// forwards each request to an `http` server.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
-    /// A SOCKS5 proxy, which resolves the host name of the server.
+    /// A SOCKS5 proxy, which also resolves the server's host name.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
 
@@ -32,8 +31,8 @@ pub(crate) struct Environment {
 
 impl Proxy {
     /// Returns the configured proxy. If no proxy is configured, returns the proxy from the environment variables
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Proxies from the environment are never used for
-    /// localhost.
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. For localhost, this function ignores the environment
+    /// variables.
     pub(crate) fn choose(
         origin: &Origin,
         configured: Option<&str>,
@@ -56,7 +55,7 @@ impl Proxy {
         if is_this_machine(&host) || env.no.as_deref().is_some_and(|list| bypasses(list, &host, port)) {
             return Ok(None);
         }
-        // As in Go, the default scheme is http.
+        // The default scheme is http, as in Go.
         let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
         Self::parse(&whole).map(Some).map_err(|why| fault(field, url, why))
     }
@@ -81,7 +80,7 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            // The conversion cannot fail, because base64 is a valid header value.
+            // This cannot fail, because base64 is a valid header value.
             let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };
@@ -107,7 +106,7 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // Ignore `HTTP_PROXY` in a CGI program, because a request header named `Proxy` can set it.
+        // Ignore `HTTP_PROXY` in a CGI program, because a client can set it with a request header named `Proxy`.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {
@@ -208,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Do not fall back to a direct connection, because the proxy may have been set up to prevent direct connections.
+    /// The client must not connect directly, because the proxy may be there to prevent direct connections.
     #[test]
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {

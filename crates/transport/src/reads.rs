@@ -1,4 +1,4 @@
-//! The state that is shared between the socket of an HTTP/2 connection and its requests.
+//! State shared by the socket of an HTTP/2 connection and the requests on it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The time at which a connection was last read, and whether its peer is lost.
+/// The time of the connection's last read, and whether its peer is lost.
 pub(super) struct Reads {
-    /// Notified when the first data from the peer has been processed.
+    /// Notified after the first data from the peer was processed.
     pub(super) settled: Notify,
     start: Instant,
-    /// The time at which the connection was last read, in milliseconds since `start`.
+    /// The time of the last read, in milliseconds since `start`.
     last: AtomicU64,
     is_dead: AtomicBool,
 }

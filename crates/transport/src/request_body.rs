@@ -23,9 +23,9 @@ pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 /// A request body, which is empty by default.
 pub struct RequestBody {
     pieces: Pieces,
-    /// Completes when the response is dropped, after which the rest of the body must not be sent.
+    /// Completes when the response is dropped, after which the remaining body must not be sent.
     over: Option<oneshot::Receiver<()>>,
-    /// The time of the last chunk, or `None` for a body in memory.
+    /// The time at which the last chunk was taken, or `None` for a body in memory.
     last_chunk: Option<LastChunk>,
 }
 
@@ -34,7 +34,7 @@ pub struct RequestBody {
 pub struct LastChunk(Arc<Mutex<Option<Instant>>>);
 
 impl LastChunk {
-    /// Returns the time at which the last chunk was taken, or `None` if no chunk has been taken.
+    /// Returns the time at which the last chunk was taken, or `None` if no chunk was taken.
     pub(crate) fn time(&self) -> Option<Instant> {
         *self.0.lock()
     }
@@ -44,7 +44,7 @@ impl LastChunk {
     }
 }
 
-/// The content of a request body. The mutexes are never contended, and only make the body `Sync`, as a shared
+/// The content of a request body. The mutexes are never contended: they only make the body `Sync`, which a shared
 /// connection requires.
 enum Pieces {
     Whole(Option<Bytes>),
@@ -93,12 +93,11 @@ impl RequestBody {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Returns a guard for a streaming body. If the guard is dropped before the entire body was sent, the body ends
+    /// Returns a guard for a streaming body. If this guard is dropped before the entire body was sent, the body ends
     /// with an error.
     ///
-    /// Without this guard, the body would still be sent over HTTP/2 after the response has been dropped. If the server
-    /// responds without reading the entire body or resetting the stream, the body would stay in memory until the
-    /// connection ends.
+    /// Without this guard, the body would still be sent over HTTP/2 after its response is dropped. The body would
+    /// stay in memory if the server did not read the whole body and did not reset the stream.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -122,7 +121,7 @@ impl RequestBody {
         }
     }
 
-    /// Returns `Ready` once the guard from [`cancel_guard`](Self::cancel_guard) has been dropped.
+    /// Returns `Ready` after the guard from [`cancel_guard`](Self::cancel_guard) was dropped.
     pub(crate) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.over {
             Some(over) => Pin::new(over).poll(cx).map(drop),
@@ -172,13 +171,13 @@ impl http_body::Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // The destructor of the body may also panic.
+        // Catch panics here, too, because the destructor of the body may panic.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs user code, such as the stream of a body or a layer. Returns `None` if the user code panics. With HTTP/2, user
-/// code runs on the task of a shared connection, which must not panic.
+/// Runs user code, such as the stream of a body or a layer. Returns `None` if it panics. With HTTP/2, the task of a
+/// shared connection runs this code and must not panic.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -23,7 +23,7 @@ enum Source {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
-    /// A body that a `tower` layer returned. The mutex is never contended, and only makes the body `Sync`.
+    /// A body that a `tower` layer returned. The mutex is never contended: it only makes the body `Sync`.
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
@@ -72,7 +72,7 @@ impl Body for ResponseBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
             Source::Connection { incoming, connection } => {
-                // Without a connection, the response has ended.
+                // The response has ended if there is no connection.
                 let Some(active) = connection else { return Poll::Ready(None) };
                 let frame = ready!(active.poll_frame(incoming, cx));
                 match &frame {

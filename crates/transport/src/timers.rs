@@ -23,12 +23,11 @@ use crate::request_body::LastChunk;
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 
-/// The maximum number of unused timers.
 const MAX_UNUSED: usize = 256;
 
 struct Timer {
     runtime: Id,
-    /// The timer, which never fires later than the deadline of the request that uses it.
+    /// Never fires later than the deadline of the request that uses this timer.
     sleep: Pin<Box<Sleep>>,
 }
 
@@ -46,7 +45,7 @@ impl Timers {
                 return Poll::Ready(Some(output));
             }
             if running.is_none() {
-                // If the deadline does not fit into an `Instant`, no timer is needed.
+                // No timer is needed if the deadline does not fit into an `Instant`.
                 running = Instant::now().checked_add(limit).map(|deadline| (self.take(deadline), deadline));
             }
             match &mut running {
@@ -97,9 +96,9 @@ impl Timers {
     }
 
     fn put_back(&self, mut timer: Timer) {
-        // Keep the timer only if its runtime is still running, because polling the timer would otherwise panic.
+        // Keep the timer only while its runtime is running, because polling it would otherwise panic.
         if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {
-            // Replace the waker of the request, because it would keep the task of the request in memory.
+            // Replace the waker of the request, which would keep the request's task in memory.
             let _ = timer.poll_once(&mut Context::from_waker(Waker::noop()));
             let mut unused = self.0.lock();
             if unused.len() < MAX_UNUSED {
@@ -120,8 +119,8 @@ impl Timer {
         }
     }
 
-    /// Polls the timer even if the task has exhausted tokio's cooperative budget. Therefore, the deadline ends the
-    /// wait even if the future exhausts the budget.
+    /// Polls the timer even if the task has exhausted tokio's cooperative budget. Therefore, the deadline also ends a
+    /// wait whose future exhausts this budget.
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         pin!(unconstrained(self.sleep.as_mut())).poll(cx)
     }
@@ -148,7 +147,7 @@ mod tests {
             assert!(timers.within(10 * SECOND, pin!(sleep(after * SECOND))).await.is_some());
             let started = Instant::now();
             assert!(timers.within(limit * SECOND, pin!(pending::<()>())).await.is_none());
-            // A tokio timer may fire up to one millisecond late.
+            // Allow for a timer that fires up to one millisecond late.
             let late = started.elapsed().checked_sub(limit * SECOND);
             assert!(late.is_some_and(|late| late <= Duration::from_millis(2)), "{after} {limit}: {late:?}");
             assert_eq!(timers.0.lock().len(), 1, "one timer serves all requests");

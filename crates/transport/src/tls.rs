@@ -42,16 +42,15 @@ const HTTP1: &[u8] = b"http/1.1";
 /// The certificates and keys of a configuration, which may be inline or in files.
 ///
 /// Requests check the files for changes at most once every 10 s. New contents are used only if all files are valid and
-/// match each other. Therefore, a certificate is never combined with the wrong key, and a certificate or key file has
-/// no effect while it is incomplete. If a CA bundle is incomplete, its complete certificates are used until the next
-/// check.
+/// match. Therefore, a certificate is never combined with the wrong key, and an incomplete certificate or key file has
+/// no effect. If a CA bundle is incomplete, the complete certificates in it are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     offers_http2: bool,
-    /// Reads the files. `None` if the configuration does not refer to files.
+    /// Reads the files, or `None` if the configuration contains no files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The number of the run of the credential plugin that returned the current client certificate.
+    /// The number of the credential plugin run that returned the current client certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
@@ -116,10 +115,10 @@ impl TlsSource {
     }
 
     /// Calls `replace` with the new settings if the files have changed. Only one caller at a time checks the files, and
-    /// other callers continue with the current settings.
+    /// the others continue with the current settings.
     ///
-    /// As in [`show`](Self::show), `replace` is called under the certificate lock. Therefore, another call with newer
-    /// settings has to wait until `replace` returns.
+    /// Like [`show`](Self::show), this method calls `replace` under the certificate lock. Another call with newer
+    /// settings therefore waits until `replace` returns.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         if let Some(files) = self.files.as_ref().filter(|_| self.is_due()) {
             Box::pin(self.reload(files, replace)).await;
@@ -167,8 +166,8 @@ impl TlsSource {
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // Ignore a plugin run that is older than the current run, so that a slow request does not restore an old
-        // certificate.
+        // Ignore a certificate from an earlier plugin run than the current certificate, so that a slow request does not
+        // restore it.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -184,7 +183,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number of the run last, because the new settings must be in use when a request reads this number.
+        // Store the run's number last, because the new settings must be in use when a request reads this number.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -272,11 +271,11 @@ fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, Co
     }
 }
 
-/// The error message for invalid PEM text, which does not quote the file. The message of the parser would quote a line
-/// of the file. If the line breaks of a key are missing, this line would be the entire key.
+/// The error message for an invalid PEM text. The parser's message would quote a line of the file, which would be the
+/// entire key if the key's line breaks are missing.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
-/// Parses a PEM text as certificates and as keys. Returns the errors.
+/// Parses a PEM text both as certificates and as keys, and returns the errors.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
@@ -284,7 +283,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     faults.into_iter().flatten().collect()
 }
 
-/// Parses CA certificates, and skips unusable certificates like Go.
+/// Parses CA certificates, and skips unusable certificates, like Go.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it contains no PEM certificate".to_owned());
@@ -334,9 +333,9 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. Signatures of the handshake are not checked, because a
-/// signature proves nothing without a trusted certificate. In addition, rustls cannot check the signatures of some
-/// certificates that Go accepts.
+/// Accepts any certificate, for `insecure-skip-tls-verify`. Signatures of the handshake are not checked, because they
+/// prove nothing without a trusted certificate. In addition, rustls cannot check the signatures of some certificates
+/// that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

@@ -51,18 +51,18 @@ pub struct Transport {
     tls: Option<TlsSource>,
     proxy_tls: Option<TlsSource>,
     host: HeaderValue,
-    /// The scheme and the authority of the server, which absolute URIs contain.
+    /// The server's scheme and authority, for absolute URIs.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections that use the current TLS settings. After a change of these settings, new requests use new
-    /// connections, and requests in flight finish on their old connections.
+    /// The connections with the current TLS settings. When these settings change, new requests use new connections, and
+    /// requests in flight finish on old connections.
     groups: RwLock<Arc<ConnectionGroups>>,
     timers: Timers,
 }
 
-/// The connections for short requests, and the connections for watches and streams. The two groups are separate,
-/// because short requests would otherwise wait for HTTP/2 streams that watches occupy. If `drop_connection_on_cancel`
-/// is set, all requests share one group, because such a client sends only a few requests.
+/// The connections for short requests, and the connections for watches and streams. In a single group, short requests
+/// would wait for HTTP/2 streams that watches occupy. If `drop_connection_on_cancel` is set, there is only one group,
+/// because such a client sends only a few requests.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
@@ -80,8 +80,8 @@ impl Transport {
         let TransportConfig { origin, tls, http2, drop_connection_on_cancel, .. } = config;
         let env = if config.proxy_from_environment { Environment::of_process() } else { Environment::default() };
         let proxy = Proxy::choose(&origin, config.proxy_url.as_deref(), &env)?;
-        // The certificate of the proxy is verified with the CA certificates for the server. The client certificate and
-        // the configured server name are only used for the server.
+        // Verify the proxy's certificate with the CA certificates for the server. The client certificate and the
+        // configured server name are only for the server.
         let trust = matches!(proxy, Some(Proxy::Http { is_tls: true, .. })).then(|| TlsClientConfig {
             certificate: None,
             key: None,
@@ -164,23 +164,22 @@ impl Transport {
             if is_unsent || !is_of_stream(&*source) {
                 connection.discard();
             }
-            // Retry if a reused connection has failed before any byte was sent. The connection may have been lost while
-            // it was idle, or the server may have closed it.
+            // Retry if a reused connection failed before any byte was sent. The connection may have been lost, or
+            // closed by the server, while it was idle.
             if !is_unsent || is_fresh {
                 return Err(Failure::of_exchange(source, is_unsent, is_fresh));
             }
         }
     }
 
-    /// Sets the URI and the `Host` header for the chosen connection, and replaces the URI and the header of a previous
-    /// attempt.
+    /// Sets the URI and the `Host` header for the chosen connection, and replaces the values of a previous attempt.
     fn address(&self, request: &mut Request<RequestBody>, is_http1: bool, proxy: Option<&Proxy>) {
         let mut is_whole = !is_http1;
         if !is_http1 {
             request.headers_mut().remove(HOST);
         } else {
             request.headers_mut().insert(HOST, self.host.clone());
-            // If a proxy forwards the request, the URI must be absolute and the credentials for the proxy must be sent.
+            // A proxy that forwards the request needs an absolute URI and the proxy credentials.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
@@ -202,7 +201,7 @@ impl Transport {
             let mut parts = uri::Parts::default();
             parts.path_and_query = request.uri().path_and_query().cloned();
             (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
-            // `from_parts` cannot fail, because all parts are valid.
+            // This cannot fail, because all parts are valid.
             *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }

@@ -46,7 +46,7 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let mut words = line.split(|byte| *byte == b' ');
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
-        // The client must send data first, so the server cannot send data after the response headers.
+        // The server cannot send data after the response headers, because the client must send data first.
         Some(200..300) if answer.len() > head_ends => Err(fault("the proxy sent data before the tunnel was used")),
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy rejected the user and password")),
@@ -59,14 +59,14 @@ const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
-/// Connects to the server through a SOCKS5 proxy. The proxy resolves the name of the server.
+/// Connects to the server through a SOCKS5 proxy. The proxy resolves the server's name.
 pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     host: &str,
     port: u16,
     auth: Option<&(String, String)>,
 ) -> io::Result<()> {
-    // Offer both methods, because a proxy that does not require a password may not support password authentication.
+    // Offer both authentication methods, because a proxy that requires no password may not support passwords.
     match auth {
         Some(_) => stream.write_all(&[VERSION, 2, NO_AUTH, PASSWORD]).await?,
         None => stream.write_all(&[VERSION, 1, NO_AUTH]).await?,
@@ -115,7 +115,7 @@ pub(crate) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
                 4 => 16,
                 _ => usize::from(stream.read_u8().await?),
             };
-            // Ignore the address and port of the proxy in its response.
+            // Ignore the proxy's address and port in the response.
             stream.read_exact(&mut vec![0; length + 2]).await.map(drop)
         }
         2 => Err(fault("the proxy does not allow this server")),
@@ -140,8 +140,8 @@ fn fault(text: impl Into<String>) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Runs the handshake with a proxy that sends its entire response at once. Returns the bytes that the client sent
-    /// to the proxy, and the result.
+    /// Runs the handshake with a proxy that sends its entire response at once. Returns the bytes from the client, and
+    /// the result.
     async fn asked(host: &str, auth: Option<&HeaderValue>, answer: &[u8]) -> (String, Result<(), String>) {
         let (mut client, mut proxy) = tokio::io::duplex(20 << 10);
         proxy.write_all(answer).await.unwrap();
@@ -212,7 +212,7 @@ mod tests {
             (&[5, 2, 1, 1], "rejected the user"),
             (&[5, 2, 1, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow"),
             (&[5, 2, 1, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "refused"),
-            // A proxy may close the connection without sending the address at the end of its response.
+            // A proxy may close the connection before it has sent the address in its response.
             (&[5, 2, 1, 0, 5, 2, 0, 1], "does not allow"),
         ] {
             let error = socks("host", Some(&auth), answer).await.1.unwrap_err();

@@ -22,14 +22,14 @@ pub struct Upgraded {
     pub received: Bytes,
 }
 
-/// The extension of a response that contains the upgraded connection. Extensions must be `Clone`, so all clones of a
-/// `Slot` share one connection. Only the first call of [`Upgraded::take`] returns the connection.
+/// The response extension that contains the upgraded connection. Clones share the connection, because extensions must
+/// be `Clone`. Only the first call of [`Upgraded::take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
-/// The maximum number of bytes to read from the body of a response that rejects an upgrade.
+/// The maximum number of body bytes to read if a response rejects an upgrade.
 const MAX_REFUSAL: usize = 64 << 10;
-/// The timeout for reading the body of a response that rejects an upgrade.
+/// The timeout for reading the body if a response rejects an upgrade.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upgraded {
@@ -41,10 +41,10 @@ impl Upgraded {
     }
 }
 
-/// Sends an upgrade request on a separate connection. If the server accepts the upgrade, the extensions of the response
-/// contain the connection. If the server rejects the upgrade, the response contains the body that the server sent.
+/// Sends an upgrade request on a separate connection. If the server accepts the upgrade, the response's extensions
+/// contain the connection. If the server rejects it, the response contains the server's body.
 ///
-/// The connection does not come from the pool, because the caller owns it after the upgrade.
+/// The pool is not involved, because the caller owns the connection after the upgrade.
 pub(super) async fn round_trip(
     connector: &Connector,
     request: &mut Request<RequestBody>,
@@ -54,7 +54,7 @@ pub(super) async fn round_trip(
     let response = response.map_err(|error| Failure::of_exchange(error.source, false, true))?;
     let (head, body) = response.into_parts();
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-        // If the body cannot be read completely, return the rejection with the bytes that were read.
+        // If reading the body fails, return the rejection with the data that was read.
         let mut whole = BytesMut::new();
         drop(tokio::time::timeout(REFUSAL_TIMEOUT, read(&mut http1, body, &mut whole)).await);
         whole.truncate(MAX_REFUSAL);

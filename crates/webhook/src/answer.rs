@@ -1,4 +1,4 @@
-//! The responses of handlers, which allow or deny a request.
+//! The responses of handlers, which allow or deny requests.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -71,7 +71,7 @@ impl<T> From<T> for Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Box<Refusal>);
 
-/// The contents of a denial, boxed to keep the results of handlers small.
+/// The contents of a denial, which are boxed to keep the results of handlers small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     message: String,

@@ -9,14 +9,14 @@ use pintle_meta::__private::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum total memory of request bodies. A request waits if its body would exceed this limit.
+/// The maximum total memory of all request bodies. A request waits while its body would exceed this limit.
 const BYTES: usize = 256 << 20;
-/// The number of bytes of a request body that one semaphore permit represents.
+/// The number of body bytes per semaphore permit.
 const PERMIT: usize = 64 << 10;
-/// A request body that is still arriving after this time is slow. The server drops slow bodies if it needs their memory
-/// for other bodies. API servers send request bodies without pauses.
+/// The time after which a request body that is still arriving counts as slow. The server drops slow bodies if it needs
+/// their memory. API servers send bodies without pauses.
 const SLOW: Duration = Duration::from_secs(1);
-/// How often a waiting request checks for slow request bodies.
+/// The interval at which a waiting request checks for slow request bodies.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Budget {
@@ -42,10 +42,10 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits until the budget has enough memory for a request body, and drops slow request bodies in the meantime,
-    /// oldest first. Returns `None` only if the budget is closed, but no code closes it.
+    /// Waits until the budget has enough memory for a request body, and meanwhile drops slow request bodies, oldest
+    /// first. Returns `None` only if the budget is closed, which never happens.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // The number of permits fits into 32 bits, because a request body is never larger than the budget.
+        // The number of permits fits into 32 bits, because no request body is larger than the budget.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
         loop {
             tokio::select! {

@@ -68,7 +68,7 @@ impl CertificateFiles {
     /// Returns an error if the authority file cannot be read or contains no certificate.
     pub fn read_authority(&self) -> Result<Vec<u8>, CertificateError> {
         let Some(path) = &self.authority else { return Ok(Vec::new()) };
-        // Public objects will contain these certificates, so omit a private key from the file.
+        // Keep only the certificates, because a private key in the file must not appear in public objects.
         Ok(chain(path, &read(path)?)?.iter().flat_map(|certificate| to_pem(certificate)).collect())
     }
 
@@ -78,7 +78,7 @@ impl CertificateFiles {
 
     fn certified_key(&self, pair: &Pair) -> Result<CertifiedKey, CertificateError> {
         let chain = chain(&self.certificate, &pair.certificate)?;
-        // Omit the parser's error, because it may contain parts of the private key.
+        // Omit the parser's error, which may contain parts of the private key.
         let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|_| CertificateError::Content {
             path: self.key.clone(),
             problem: "it has no private key as PEM".into(),
@@ -163,7 +163,7 @@ struct Pair {
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// The file contents of the last read, so that an invalid pair of files is reported only once.
+    /// The file contents at the last read, so that an invalid pair of files is reported only once.
     seen: Mutex<Seen>,
 }
 
@@ -186,7 +186,7 @@ impl Current {
 
     /// Rereads the files, and returns `true` if new connections will use a new certificate.
     ///
-    /// If Kubernetes replaces the files during the read, the certificate and the key do not match. After such a
+    /// The certificate and the key do not match if Kubernetes replaces the files during the read. After such a
     /// mismatch, the next call of `reload` reads both files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {

@@ -1,8 +1,8 @@
-//! Applies the changes of a handler to the JSON that the API server sent.
+//! Applies a handler's changes to the JSON from the API server.
 //!
-//! The Rust type of an object may declare only some of the object's fields. A patch from the sent JSON to the returned
-//! object would remove all other fields. The module therefore compares the objects before and after the handler, and
-//! applies the differences to the JSON.
+//! An object's Rust type may declare only some of the object's fields. A patch from the sent JSON to the returned
+//! object would remove all undeclared fields. Therefore, this module compares the objects before and after the handler,
+//! and applies the differences to the JSON.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use crate::elements::origins;
 
-/// Applies the changes between `before` and `after` to `sent`. Keeps a field of `sent` that is missing in both `before`
-/// and `after`.
+/// Applies the changes between `before` and `after` to `sent`. Keeps each field of `sent` that is missing in both
+/// `before` and `after`.
 ///
-/// The recursion depth equals the nesting depth, which the JSON parser limits to 128 for `sent`. `before` and `after`
-/// are serialized from Rust types.
+/// The recursion depth is the nesting depth, which the JSON parser limits to 128 for `sent`. `before` and `after` are
+/// serialized from Rust types.
 pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return sent.clone();
@@ -23,8 +23,8 @@ pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
         // Merge the elements one by one only if `sent` and `before` have the same length. With different lengths,
-        // decoding has dropped or added elements, so the positions in the two lists do not match. Replace a list of
-        // scalars as a whole, because scalars have no undeclared fields to keep.
+        // decoding has dropped or added elements, so the positions in the lists do not match. Replace a list of scalars
+        // as a whole, because scalars have no undeclared fields.
         (Value::Array(sent), Value::Array(before), Value::Array(after))
             if sent.len() == before.len() && sent.iter().any(|element| element.is_object() || element.is_array()) =>
         {
@@ -48,8 +48,8 @@ fn merge_objects(
         }
         let value = match (sent.get(name), old) {
             (Some(sent), Some(old)) => merge(sent, old, new),
-            // The map was empty before the handler's change, so the Rust type did not serialize it. However, the map
-            // that the API server sent may contain members that the Rust type does not declare.
+            // The Rust type did not serialize the map, because it was empty before the handler's change. However, the
+            // map from the API server may contain members that the type does not declare.
             (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
             _ => new.clone(),
         };
@@ -75,9 +75,9 @@ fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> 
     merged.collect()
 }
 
-/// Corrects the parts of `merged` that do not decode as expected. `decoded` is the result of decoding `merged`. If
-/// `decoded` and `expected` differ at a path, the value from `after` replaces the value in `merged`. Lists are replaced
-/// as a whole. The elements of all lists in `decoded` and `expected` must be [sorted](crate::elements::sorted).
+/// Corrects the values in `merged` that do not decode as expected. `decoded` is the result of decoding `merged`. Where
+/// `decoded` and `expected` differ, the value in `after` replaces the value in `merged`. Lists are only replaced as a
+/// whole. The elements of all lists in `decoded` and `expected` must be [sorted](crate::elements::sorted).
 pub(crate) fn correct(merged: &mut Value, decoded: &Value, expected: &Value, after: &Value) {
     if decoded == expected {
         return;
@@ -101,18 +101,17 @@ pub(crate) fn correct(merged: &mut Value, decoded: &Value, expected: &Value, aft
     }
 }
 
-/// The maximum number of operations in a patch. The API server needs quadratic time for many operations on the same
-/// list.
+/// The maximum number of operations in a patch. For many operations on one list, the API server needs quadratic time.
 const OPERATIONS: usize = 500;
 
-/// Returns the JSON patch that changes `sent` to `merged`, or `None` if they are equal. A patch with too many
-/// operations is replaced with a patch that replaces whole members of the object, such as `spec`.
+/// Returns the JSON patch that changes `sent` to `merged`, or `None` if they are equal. If the patch would have too
+/// many operations, it replaces whole members of the object instead, such as `spec`.
 pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     let patch = json_patch::diff(sent, merged);
     match (sent, merged) {
         _ if patch.0.is_empty() => None,
         (Value::Object(sent), Value::Object(merged)) if patch.0.len() > OPERATIONS => {
-            // Decoding cannot fail, because `members` returns only valid operations.
+            // Decoding never fails, because `members` returns only valid operations.
             Some(serde_json::from_value(members(sent, merged)).unwrap_or(patch))
         }
         _ => Some(patch),
@@ -129,7 +128,7 @@ fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
 
 pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
 
-/// Copies the metadata changes of a conversion to the metadata of the sent object. Ignores changes to fields that a
+/// Copies the metadata changes of a conversion to the metadata of the sent object. Ignores changes of fields that a
 /// conversion must not change.
 pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
     let mut metadata = sent.clone();

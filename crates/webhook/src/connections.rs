@@ -1,4 +1,4 @@
-//! The server's open connections, and the rule for closing idle ones if there are too many.
+//! The server's open connections, and the rule for closing idle connections if there are too many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,33 +18,32 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections, starting with the connection that has been idle longest.
+    /// The tokens of idle connections, longest idle first.
     idle: BTreeMap<u64, CancellationToken>,
     /// The number of calls to `open` that wait for a connection slot.
     waiting: usize,
-    /// The connections that the server is closing to free their slots, identified by their former keys in `idle`.
+    /// The connections that the server is closing to free their slots, by their former key in `idle`.
     closing: BTreeSet<u64>,
 }
 
-/// A call to `open` that waits for a connection slot.
 struct Waiter<'a>(&'a Mutex<Shared>);
 
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
-    /// Cancelled when the server must close this connection to make room for another one.
+    /// Cancelled when the server closes this connection to free its slot.
     give_way: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
 struct Activity {
     in_flight: usize,
-    /// The connection's current or last key in the list of idle connections.
+    /// The connection's current or last key in `idle`.
     place: u64,
     since: Instant,
 }
 
-/// A request in flight, which ends when this guard is dropped.
+/// A request in flight, which ends when the `InFlight` is dropped.
 pub(crate) struct InFlight(Arc<Connection>);
 
 impl Connections {
@@ -52,9 +51,9 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection to the open connections. At the connection limit, this method first closes the connection that
-    /// has been idle longest, or the next connection that becomes idle. Returns `None` only if the semaphore is closed,
-    /// but no code closes it.
+    /// Adds a connection to the open connections. At the connection limit, it first closes the connection that has been
+    /// idle longest, or else the next connection that becomes idle. Returns `None` only if the semaphore is closed,
+    /// which never happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -91,7 +90,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Shared {
-    /// Returns `true` if the number of waiting calls exceeds the number of closing connections.
+    /// Returns `true` if more calls wait for a slot than connections are closing.
     fn needs_slot(&self) -> bool {
         self.waiting > self.closing.len()
     }
@@ -121,8 +120,7 @@ impl Connection {
         self.give_way.is_cancelled()
     }
 
-    /// Waits until the server should close this connection, because it needs the slot or the connection has been idle
-    /// for `limit`.
+    /// Waits until the server should close this connection, because its slot is needed or it has been idle for `limit`.
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::answer::Denial;
 
-/// Decodes part of a review, such as the object under review. Errors name the part of the review and the invalid
-/// field, but do not contain the value of the field.
+/// Decodes a part of a review, such as the object under review. Errors name this part and the invalid field, but
+/// do not contain the field's value.
 pub(crate) fn decode<T: DeserializeOwned>(part: &str, json: &RawValue) -> Result<T, Denial> {
     fields(json).map_err(|problem| Denial::bad_request(format!("cannot decode the {part}: {problem}")))
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// list is used.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Returns the positions in `sent` and `before` of each element of `after`, or `None` for a new element.
+/// Returns the positions of each element of `after` in `sent` and `before`, or `None` for a new element.
 pub(crate) fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Option<(usize, usize)>> {
     let identity =
         IDENTITIES.iter().find_map(|field| Some((*field, identities(before, field)?, identities(after, field)?)));
@@ -16,7 +16,7 @@ pub(crate) fn origins(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<
     let mut sent_at: Vec<_> = (0..before.len()).collect();
     let mut origins = match identity {
         Some((field, before, after)) => {
-            // The order of `sent` and `before` can differ, because decoding may sort a list.
+            // `sent` and `before` can have different orders, because decoding may sort a list.
             let sent = places(identities(sent, field).unwrap_or_default());
             sent_at = before.iter().enumerate().map(|(at, one)| sent.get(one).copied().unwrap_or(at)).collect();
             let before = places(before);
@@ -32,7 +32,7 @@ fn places(identities: Vec<String>) -> HashMap<String, usize> {
     identities.into_iter().enumerate().map(|(at, identity)| (identity, at)).collect()
 }
 
-/// Returns the value of `field` for each list element, or `None` if a value is not unique or not a string or number.
+/// Returns the value of `field` in each element, or `None` if a value is not unique or not a string or number.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {
@@ -46,8 +46,8 @@ fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     sorted.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
 }
 
-/// Matches each element of `after` with an equal, unmatched element of `before`. If the lists have the same length,
-/// elements that have not moved are matched first.
+/// Matches each element of `after` with an equal element of `before` that is not matched yet. If the lists have the
+/// same length, it first matches elements that have not moved.
 fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let is_in_place = |at: usize| before.len() == after.len() && before[at] == after[at];
     let mut places = HashMap::<String, Vec<usize>>::new();
@@ -61,9 +61,9 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().enumerate().map(origin).collect()
 }
 
-/// If the lists have the same length, matches the elements without an origin by position. If `field` identifies the
-/// elements, this function only matches elements whose other fields are equal. An element of the original list is
-/// matched at most once.
+/// If the lists have the same length, matches elements without an origin by their position. If `field` identifies the
+/// elements, it only matches elements whose other fields are equal. Each element of the original list is matched at
+/// most once.
 fn match_positions(origins: &mut [Option<usize>], before: &[Value], after: &[Value], field: Option<&str>) {
     if after.len() != before.len() {
         return;
@@ -77,8 +77,8 @@ fn match_positions(origins: &mut [Option<usize>], before: &[Value], after: &[Val
     }
 }
 
-/// Returns `true` if two objects with the field `field` have the same other fields. Ignores the order of lists, because
-/// the order of a `HashSet` can change.
+/// Returns `true` if two objects with the field `field` are equal except for this field. Ignores the order of lists,
+/// because the order of a `HashSet` can change.
 fn differ_only_in(field: &str, before: &Value, after: &Value) -> bool {
     let (Value::Object(before), Value::Object(after)) = (sorted(before), sorted(after)) else { return false };
     before.len() == after.len() && before.iter().all(|(name, value)| name == field || after.get(name) == Some(value))

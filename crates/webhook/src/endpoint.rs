@@ -1,4 +1,4 @@
-//! The address of the webhooks, which the API server calls.
+//! The address at which the API server calls the webhooks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -40,7 +40,7 @@ impl Endpoint {
         Self::Url(url.into())
     }
 
-    /// Returns a webhook's client configuration, without a CA bundle if `ca_bundle` is empty.
+    /// Returns the client configuration of a webhook, without a CA bundle if `ca_bundle` is empty.
     pub(crate) fn client_config(&self, path: &str, ca_bundle: &[u8]) -> Value {
         let mut config = match self {
             Self::Service { namespace, name, port } => {
@@ -48,7 +48,7 @@ impl Endpoint {
             }
             Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
         };
-        // Without a CA bundle, the API server uses the root certificates of its system.
+        // Without a CA bundle, the API server uses the root certificates of its operating system.
         if !ca_bundle.is_empty() {
             config["caBundle"] = STANDARD.encode(ca_bundle).into();
         }

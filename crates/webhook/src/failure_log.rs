@@ -1,6 +1,6 @@
 //! Logs failed conversions, and combines equal failures in a period into one log line.
 //!
-//! The API server repeats a failing conversion for each list and watch, without any limit.
+//! This is necessary because the API server repeats a failing conversion for each list and watch, without any limit.
 
 use std::collections::HashMap;
 use std::mem::take;
@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 
 use pintle_meta::__private::Mutex;
 
-/// The minimum time between log lines for the same version and problem.
+/// The minimum time between two log lines about the same version and problem.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The maximum number of problems that have their own log line within one period. All further problems in the period
-/// share one log line.
+/// The maximum number of problems per period that have a separate log line. All further problems of the period share
+/// one log line.
 const MOST: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<HashMap<Failure, Seen>>);
 
-/// The version to which the conversion failed, and the problem without the object name.
+/// The version to which a conversion failed, and the problem without the object's name.
 type Failure = (String, String);
 
 #[derive(Debug)]
 struct Seen {
     logged: Instant,
-    /// The number of failures since the last log line for this problem.
+    /// The number of failures since the last log line about this problem.
     since: u64,
 }
 
 impl FailureLog {
     /// Logs a failed conversion, unless the same problem with the same version was logged in the last minute. `message`
-    /// is the problem with the name of the object.
+    /// is the problem with the object's name.
     pub(crate) fn warn(&self, version: &str, problem: &str, message: &str) {
         match self.record(version, problem, Instant::now()) {
             Some(0) => tracing::warn!(version, message, "a conversion failed"),
@@ -43,8 +43,7 @@ impl FailureLog {
         }
     }
 
-    /// Records a failed conversion, and returns the number of failures since the last log line if the failure should be
-    /// logged.
+    /// Records a failed conversion, and returns the number of failures since the last log line if a log line is due.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
         let mut failures = self.0.lock();
         let mut failure = (version.to_owned(), problem.to_owned());

@@ -1,4 +1,4 @@
-//! The policy for requests that a webhook cannot check.
+//! The policy for requests that a webhook cannot evaluate.
 
 /// Determines how the API server reacts if it cannot call the webhook or receives no valid response.
 ///

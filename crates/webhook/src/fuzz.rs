@@ -88,10 +88,10 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // Parsing may fail for a review that the webhook accepted. serde_json allows fewer nesting levels in a `Value` than
-    // in skipped objects.
+    // The webhook may accept a review that cannot be parsed here, because serde_json allows fewer nesting levels in a
+    // `Value` than in skipped objects.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
-    // Skip a review in the form of a JSON list of field values, although the decoder also accepts this form.
+    // Skip a review in the form of a list of field values, which the decoder accepts, too.
     let Some(request) = review.get("request").filter(|request| request.is_object()) else { return };
     assert_eq!(response["uid"], request["uid"]);
     let Some(patch) = response.get("patch") else { return };

@@ -1,4 +1,4 @@
-//! Converts typed handlers to type-erased functions.
+//! Converts typed handlers to functions without type parameters.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::elements;
 use crate::failure_policy::FailurePolicy;
 use crate::review::{AdmissionRequest, Operation};
 
-/// The response of a handler: an optional JSON patch with warnings and audit annotations, or a denial.
+/// A handler's response: an optional JSON patch with warnings and audit annotations, or a denial.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
 pub(crate) type Handle =
     Arc<dyn Fn(AdmissionRequest, FailurePolicy) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
@@ -64,7 +64,7 @@ where
     })
 }
 
-/// Answers a request for an object that the handler's type cannot decode. `denial` is the decode error.
+/// Responds to a request whose object cannot be decoded as the handler's type. `denial` is the decode error.
 fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePolicy, denial: Denial) -> Answer {
     let is_allowed = match (request.operation, &request.object, &request.old_object) {
         (Operation::Delete, _, Some(_)) if policy == FailurePolicy::Fail => {
@@ -72,8 +72,8 @@ fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePol
             return Err(Denial::bad_request(format!("{denial}; {advice}")));
         }
         (Operation::Delete, _, old) => old.is_some(),
-        // Allow a metadata change of a terminating object that could not be decoded before the change either. For
-        // example, the operator removes its finalizer from such an object.
+        // Allow a metadata change of a terminating object that could not be decoded before the change. For example,
+        // the operator removes its finalizer from this object.
         (Operation::Update, Some(object), Some(old)) => {
             decode::<T>("oldObject", old).is_err() && only_changes_metadata_of_deleted(object, old)
         }
@@ -108,8 +108,8 @@ fn changes<T: DeserializeOwned + Serialize>(
     let mut merged = change::merge(&sent, before, &after);
     let decoded = re_encoded::<T>(&merged)?;
     if decoded != after {
-        // Compare re-encoded objects, because the type may change a value when it decodes it. If the type cannot decode
-        // its own JSON, use the JSON without changes.
+        // Compare re-encoded objects, because the type may change a value when decoding it. If the type cannot decode
+        // its own JSON, use the JSON unchanged.
         let expected = elements::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
         change::correct(&mut merged, &elements::sorted(&decoded), &expected, &after);
         if elements::sorted(&re_encoded::<T>(&merged)?) != expected {
@@ -120,7 +120,6 @@ fn changes<T: DeserializeOwned + Serialize>(
     Ok(change::patch(&sent, &merged))
 }
 
-/// Decodes `json`, and encodes the result.
 fn re_encoded<T: DeserializeOwned + Serialize>(json: &Value) -> Result<Value, Denial> {
     let object: T = serde_path_to_error::deserialize(json).map_err(|error| {
         Denial::internal(format!(

@@ -17,7 +17,7 @@ use crate::decode::fields;
 use crate::failure_log::FailureLog;
 use crate::review::{ConversionRequest, ConversionResponse};
 
-/// The number of objects after which a conversion yields to other tasks.
+/// The number of objects after which a conversion lets other tasks run.
 const TURN: usize = 32;
 
 /// The versions of a kind, and the conversions between them. All conversions go through a common version, which is
@@ -85,12 +85,12 @@ pub struct Hub<H> {
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
 struct Version<H> {
-    /// Decodes an object and converts it to the hub version. Also returns the object's metadata, as serialized by the
-    /// Rust type of the object's version.
+    /// Decodes an object and converts it to the hub version. Also returns the object's metadata, serialized by the Rust
+    /// type of its version.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns `true` if the metadata of the version's Rust type has the given field. The caller must pass an object
-    /// whose metadata contains this field.
+    /// Returns `true` if the Rust type of the version keeps a field of the metadata. The metadata of the given object
+    /// must contain this field.
     knows: fn(&Value, &str) -> bool,
 }
 
@@ -158,8 +158,8 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // Keep the content of a field that the Rust type of the desired version or of the hub does not declare,
-                // because the conversion would lose it unintentionally.
+                // Keep fields that the Rust type of the desired version or of the hub does not declare, because the
+                // conversion would lose them unintentionally.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) || !hub_knows(&read.read, json, part, old) {
@@ -186,8 +186,8 @@ fn knows<S: DeserializeOwned + Serialize>(object: &Value, part: &str) -> bool {
     S::deserialize(object).is_ok_and(|object| metadata_of(&object).is_ok_and(|metadata| metadata.get(part).is_some()))
 }
 
-/// Returns whether the metadata of the hub version has the field `part`. `json` is an object of a version other than
-/// the hub version.
+/// Returns whether the Rust type of the hub version keeps the metadata field `part`. `json` is an object of another
+/// version.
 fn hub_knows<H: DeserializeOwned + Serialize>(read: &Read<H>, json: &RawValue, part: &str, value: &Value) -> bool {
     let hub = read(json).ok().and_then(|(hub, _)| serde_json::to_value(hub).ok());
     hub.is_some_and(|mut hub| {
@@ -198,7 +198,6 @@ fn hub_knows<H: DeserializeOwned + Serialize>(read: &Read<H>, json: &RawValue, p
     })
 }
 
-/// Returns the metadata of an object, serialized by its Rust type.
 fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     let mut json = serde_json::to_value(object).map_err(|error| error.to_string())?;
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
@@ -236,7 +235,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A kind's conversion webhook, without type parameters for the Rust types of the versions.
+/// The conversion webhook of a kind, without type parameters for the versions.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,
@@ -255,7 +254,7 @@ impl Conversion {
         failed(uid, problem)
     }
 
-    /// Converts all objects, or returns no objects if any conversion fails.
+    /// Converts all objects, or none of them if any conversion fails.
     pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
         let ConversionRequest { uid, desired_api_version, objects } = request;
         let mut converted_objects = Vec::with_capacity(objects.len());

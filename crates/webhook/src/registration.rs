@@ -123,8 +123,8 @@ impl Webhooks {
     }
 }
 
-/// Returns the entry for a webhook in its configuration object. The entry also sets fields to their default values,
-/// so that server-side apply owns them.
+/// Returns the entry for a webhook in its configuration object. The entry contains fields even with their default
+/// values, so that server-side apply owns them.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

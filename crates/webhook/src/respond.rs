@@ -63,8 +63,8 @@ impl Webhook {
         AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
     }
 
-    /// Rejects requests for a resource or operation that the webhook does not support. The API server may send such
-    /// requests if the webhook configuration in the cluster was written by hand.
+    /// Rejects requests for resources or operations that the webhook does not support. The API server may send such
+    /// requests if the webhook configuration was written by hand.
     fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
         let (own, sent) = (self.resource.gvr(), &request.resource);
         let subresource = self.subresource.as_deref().unwrap_or_default();

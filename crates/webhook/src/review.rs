@@ -173,7 +173,7 @@ pub struct ConversionRequest {
 pub struct ConversionResponse {
     /// The uid of the request that this response answers.
     pub uid: String,
-    /// The status of the entire review: `Success` or a failure.
+    /// The result of the whole conversion. A failure applies to all objects in the request.
     pub result: Status,
     /// The converted objects in the order of the request, or an empty list after a failure.
     #[serde(default, deserialize_with = "or_empty")]

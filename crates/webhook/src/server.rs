@@ -23,24 +23,24 @@ use crate::certificate::{CertificateError, CertificateFiles, Current};
 use crate::connections::{Connection, Connections};
 use crate::webhooks::Webhooks;
 
-/// The maximum number of open connections. At this limit, the server closes the connection that has been idle longest,
-/// or the next connection that becomes idle, before it accepts another one.
+/// The maximum number of open connections. At this limit, the server accepts a connection only after closing the
+/// connection that has been idle longest, or the next one that becomes idle.
 const CONNECTIONS: usize = 256;
-/// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses one connection for all its
+/// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses a single connection for all its
 /// calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a connection may stay open without a request. This limit is longer than the 90 s after which Go's HTTP
-/// clients close idle connections.
+/// The maximum time that a connection may stay open without a request. The limit is longer than the 90 s after which
+/// Go's HTTP clients close idle connections.
 const IDLE: Duration = Duration::from_secs(120);
 /// The maximum time for closing a connection without a request in flight.
 const CLOSE: Duration = Duration::from_secs(1);
-/// The interval between HTTP/2 pings. `PONG` limits how long the server waits for the response to a ping.
+/// The interval between HTTP/2 pings. `PONG` is the timeout for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-/// The delay after accepting a connection has failed, for example because no file descriptor is available.
+/// The delay after `accept` has failed, for example because no file descriptor is available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How long requests in flight may continue after the server was stopped.
+/// The time for which requests in flight may continue after the server was stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves [`Webhooks`] over TLS with HTTP/1.1 and HTTP/2.
@@ -108,7 +108,7 @@ impl WebhookServer {
         let certificate = Arc::new(Current::load(files.into())?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            // The versions are valid, because the provider supports the default TLS versions.
+            // Cannot fail, because the provider supports the default TLS versions.
             .expect("aws-lc-rs supports TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
@@ -137,7 +137,7 @@ impl WebhookServer {
     /// Dropping the future closes the listener and all open connections.
     pub async fn run(self, stop: &CancellationToken) {
         let Self { listener, certificate, acceptor, webhooks } = self;
-        // If the future is dropped, the guard cancels all connections.
+        // If this future is dropped, the guard cancels all connections.
         let connections = stop.child_token();
         let _guard = connections.clone().drop_guard();
         let aborted = CancellationToken::new();
@@ -163,7 +163,7 @@ async fn reload(certificate: Arc<Current>) {
     loop {
         ticks.tick().await;
         let certificate = certificate.clone();
-        // Use a blocking task, because file access can block. `spawn_blocking` returns an error only if `reload` has
+        // Use a blocking task, because accessing files can block. `spawn_blocking` returns an error only if `reload` has
         // panicked.
         if tokio::task::spawn_blocking(move || certificate.reload()).await.is_err() {
             tracing::error!("the reload of the certificate for webhooks panicked");
@@ -224,7 +224,7 @@ async fn connection(
         }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
-    // Without the timer, a client could keep the connection open by sending nothing after the handshake.
+    // Without this timer, a client could keep the connection open by sending nothing after the handshake.
     http = if is_http2 { http.http2_only() } else { http.http1_only() };
     http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     http.http2()
@@ -246,7 +246,7 @@ async fn connection(
             loop {
                 match timeout(CLOSE, connection.as_mut()).await {
                     Ok(ended) => break ended,
-                    // Keep the connection open, because a request is in flight.
+                    // A request is in flight, so keep the connection open.
                     Err(_) if opened.is_busy() => {}
                     Err(_) => return tracing::debug!("closed an idle connection for webhooks"),
                 }
@@ -318,7 +318,7 @@ mod tests {
             let serve = connection(server, acceptor, Webhooks::new(), stop.clone(), opened);
             let start = Instant::now();
             let half_open = async {
-                // Without `sent`, the client never starts the handshake.
+                // Without `sent`, the client does not start the handshake.
                 let Some(sent) = sent else {
                     stop.cancel();
                     return std::future::pending().await;

@@ -1,4 +1,4 @@
-//! The webhooks' HTTP interface.
+//! The HTTP interface of the webhooks.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,12 +22,12 @@ use crate::budget::Budget;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
-/// The maximum body size of an admission review. An object has at most 3 MiB, and the review of an update contains two
-/// objects: the old and the new one.
+/// The maximum body size of an admission review. An object is at most 3 MiB large, and the review of an update
+/// contains the old and the new object.
 const ADMISSION_BYTES: usize = 8 << 20;
 /// The maximum body size of a conversion review. A conversion review contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The timeout for receiving a request body, including the time that the request waits for memory.
+/// The timeout for receiving a request body, including the wait for memory.
 const BODY: Duration = Duration::from_secs(10);
 /// The timeout of conversions, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Always returns `Poll::Ready`, because the future from `call` waits for memory for the request body.
+    /// Always returns `Poll::Ready`, because the future from `call` waits for the body's memory.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -88,7 +88,7 @@ where
         };
         (body, permits)
     };
-    // Keep the permits for the memory of the body until the response is complete.
+    // Keep the permits for the body's memory until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };
@@ -153,7 +153,7 @@ fn bad_review(problem: &str) -> Answer {
     text(StatusCode::BAD_REQUEST, format!("the body is no valid review: {problem}\n"))
 }
 
-/// Reads the timeout from a query string such as `timeout=10s`. kube-apiserver sends whole seconds.
+/// Returns the timeout in a query string such as `timeout=10s`. kube-apiserver sends whole seconds.
 fn time_limit(query: &str) -> Option<Duration> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("timeout="))?;
     let seconds: u32 = value.strip_suffix('s')?.parse().ok()?;

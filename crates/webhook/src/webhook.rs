@@ -1,4 +1,4 @@
-//! Admission webhooks, each with a handler and with rules that select its requests.
+//! Admission webhooks, each with a handler and with rules that select the requests.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -271,8 +271,8 @@ impl Webhook {
         path
     }
 
-    /// Returns the name of the webhook in the configuration, such as `quota.validate.websites.v1.example.com`. The name
-    /// is unique, like the path, and has at least three segments.
+    /// Returns the name of the webhook in its configuration, such as `quota.validate.websites.v1.example.com`. Like the
+    /// path, the name is unique, and it has at least three segments.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
         parts.extend([self.verb(), &self.resource.plural, &self.resource.group_version.version, self.group()]);

@@ -5,30 +5,30 @@ use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer that creates the alarm's sleeps, or `None` if the queue's clock creates them.
+/// Creates the alarm's sleeps, or `None` if the queue's clock creates them.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
-/// The queue's timer for waiting tasks, which fires when a key's delay ends or when a notified task has not been polled
+/// The queue's timer for waiting tasks, which fires when a key's delay ends or when a notified task is not polled
 /// within 1 ms.
 ///
-/// The timer belongs to the queue and not to a waiting task, because a task may not be polled for a long time. The
-/// thread of a waiting task may be blocked by another task or by another branch of the task's `select!`. When the timer
-/// fires, its waker locks the queue and notifies waiting tasks.
+/// The queue owns this timer instead of a waiting task, because a task may not be polled for a long time. The thread of
+/// a waiting task may be blocked by another task or by another branch of the task's `select!`. When the timer fires,
+/// its waker locks the queue and notifies waiting tasks.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// One timer for each executor that has a registered waiting task. The alarm uses the last timer in this list. If
-    /// no task is waiting, this list still contains the timer that the alarm used last. The list is empty if no task
-    /// has ever waited, or after the last timer has failed.
+    /// One timer for each executor that has a registered waiting task. The alarm uses the last of these timers. If no
+    /// task is waiting, the list still contains the last timer that the alarm used. The list is empty if no task has
+    /// ever waited, or if the last timer has failed.
     sources: Vec<Listed>,
     /// When the timer fires, in nanoseconds since the queue was created.
     at: Option<u64>,
     executor: u64,
-    /// Incremented for each new sleep, so that a thread can detect that its sleep has been replaced.
+    /// The number of sleeps so far, with which a thread detects that its sleep has been replaced.
     generation: u64,
     sleep: Option<Sleep>,
     /// Whether the timer called the alarm's waker before a thread stored the new sleep.
     has_rung: bool,
-    /// Executors without registered tasks, whose timers the caller must drop outside the lock.
+    /// Executors without registered tasks, which the caller must drop outside the lock.
     unused: Vec<Listed>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Planned {
     pub(crate) unused: (Option<Sleep>, Vec<Listed>),
 }
 
-/// The result of storing a new sleep, which the caller has already polled once, in the alarm.
+/// The result of storing a new sleep, which the caller has polled once, in the alarm.
 pub(crate) enum Installed {
     Done,
     /// Another thread has changed the alarm, so the caller must drop this sleep outside the lock.
@@ -147,24 +147,24 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns `true` if a thread is currently setting the alarm. The thread that is setting the alarm handles this
-    /// call of the waker after it has polled the new sleep. The caller can be the same thread, because polling the
-    /// sleep can call the waker.
+    /// Returns `true` if a thread is currently setting the alarm. The thread that sets the alarm handles the call of
+    /// the waker after it has polled the new sleep. The calling thread may itself be setting the alarm, because polling
+    /// the sleep can call the waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Clears the alarm after the timer has called its waker, possibly too early. The caller must drop the returned
-    /// sleep outside the lock.
+    /// Clears the alarm after the timer has called its waker, which may have been too early. The caller must drop the
+    /// returned sleep outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;
         self.sleep.take()
     }
 
-    /// Removes all timers after the timer of the alarm has failed. A timer fails if its executor has ended or if it
-    /// works only on other threads. The caller must drop the returned timers outside the lock.
+    /// Removes all timers after the timer of the alarm has failed. A timer fails if its executor has ended or if the
+    /// timer only works on other threads. The caller must drop the returned timers outside the lock.
     pub(crate) fn fail(&mut self, arm: &Arm) -> Vec<Listed> {
         if arm.generation != self.generation {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A vector that grows without moving its elements.
+//! A vector that never moves its elements when it grows.
 
 use std::ops::{Index, IndexMut};
 
@@ -34,8 +34,8 @@ impl<T> Chunks<T> {
 }
 
 impl<T: Clone> Chunks<T> {
-    /// Grows the vector with copies of `with` until it includes `index`. Earlier chunks that were never accessed stay
-    /// empty.
+    /// Grows the vector with copies of `with` until it contains `index`. Chunks before `index` that were never
+    /// accessed stay empty.
     pub(crate) fn fill(&mut self, index: usize, with: T) {
         let (chunk, at) = (index / CHUNK, index % CHUNK);
         if self.chunks.len() <= chunk {

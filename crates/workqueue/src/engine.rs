@@ -1,5 +1,4 @@
-//! The queue's state machine, which tracks the state of each key. The engine does not lock, spawn tasks or wait, and
-//! its callers pass the current time to each method.
+//! The state machine of the queue, which tracks the state of each key.
 
 mod add;
 mod handout;
@@ -32,21 +31,21 @@ use crate::shutdown::ShutdownMode;
 /// The keys, delays and retries of a queue, with one record per key. All times are in nanoseconds since the queue was
 /// created. Callers pass the hash of each key, because keys must be hashed outside the lock.
 ///
-/// When a delay ends, the key is queued at the next `get` or at the next call for the same key. Adding other keys does
-/// not queue the delayed key. While a `get` waits, the queue's alarm or the waiting thread calls the engine when a
-/// delay ends.
+/// When a delay ends, the next `get` or the next call for the same key queues the key. Adding other keys does not
+/// queue the delayed key. While a `get` waits, the queue's alarm or the waiting thread calls the engine at the end of
+/// a delay.
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers are user code that can panic. If the engine is in a consistent state,
-/// it calls user code directly, so that a panic propagates immediately. In the middle of a state change, the engine
-/// calls user code through [`Trash::catch`], so that a panic propagates only after the operation.
+/// Keys, orders, limiters and metrics providers are user code that can panic. In a consistent state, the engine calls
+/// user code directly, so that a panic propagates immediately. In the middle of a state change, the engine calls user
+/// code through [`Trash::catch`], so that a panic propagates only after the operation.
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
     timed: bool,
     /// Whether the last `pop` of the order returned no key although the order contains keys. The engine calls `pop`
-    /// again after the set of queued keys or of in-flight keys has changed.
+    /// again after a change of the queued or in-flight keys.
     is_withheld: bool,
     timers: TimerSet,
     limiter: Box<dyn RateLimiter<K>>,
@@ -62,7 +61,7 @@ pub(crate) struct Engine<K> {
     trash: Trash<K>,
 }
 
-/// Values that must be dropped outside the lock, because their drop runs user code or takes a long time.
+/// Values that must be dropped outside the lock, because dropping them runs user code or takes a long time.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -98,7 +97,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns `true` if an operation in the inbox must record the time of its call.
+    /// Returns `true` if operations in the inbox must record the time of their call.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -121,7 +120,7 @@ impl<K> Engine<K> {
     }
 
     /// Returns `true` if the queue is shutting down and has no more keys to dequeue. A worker that drops its guard
-    /// afterwards may still queue another key.
+    /// later may still queue another key.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -130,8 +129,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the number of keys that can be dequeued now. If the delay of a key has ended but the key has not been
-    /// queued yet, the key is not counted.
+    /// Returns the number of keys that can be dequeued now. The number does not include keys whose delay has ended but
+    /// that have not been queued yet.
     pub(crate) fn available(&mut self, now: &Now<'_>) -> usize {
         let queued = self.counts.queued;
         if queued == 0 || self.is_withheld || self.is_exhausted() {
@@ -143,7 +142,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns when a key may become available without a call to the queue, for example because a delay ends.
+    /// Returns the next time at which a key may become available without a call to the queue, for example because a
+    /// delay ends.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -181,7 +181,7 @@ impl<K> Engine<K> {
         self.observer.take()
     }
 
-    /// Stores a panic that must propagate at the end of the critical section.
+    /// Stores a panic, which propagates at the end of the critical section.
     pub(crate) fn keep_panic(&mut self, panic: Panic) {
         self.trash.keep_panic(panic);
     }
@@ -192,7 +192,7 @@ impl<K> Engine<K> {
         any.then(|| std::mem::take(&mut self.trash))
     }
 
-    /// Reports a state change to the observer. If the metrics provider panics, it is not called again.
+    /// Reports a state change to the observer. If the metrics provider panics, this method disables the metrics.
     fn observe(&mut self, update: impl FnOnce(&mut Observer)) {
         if let Some(observer) = &mut self.observer
             && self.trash.catch(|| update(observer)).is_none()
@@ -218,7 +218,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes the record of an idle key, or sets when the key's failures expire if it has any.
+    /// Removes the record of an idle key, or sets the expiry of the key's failures if there are any.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {
@@ -262,7 +262,7 @@ impl<K> Trash<K> {
         catch(call).map_err(|panic| self.keep_panic(panic)).ok()
     }
 
-    /// Stores a panic that must propagate after the operation has finished.
+    /// Stores a panic, which propagates after the operation has finished.
     fn keep_panic(&mut self, panic: Panic) {
         self.rare().panics.push(panic);
     }
@@ -272,7 +272,7 @@ impl<K> Trash<K> {
             .get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panics: Vec::new() }))
     }
 
-    /// Removes the stored panics, and returns the first one. The caller must have released the lock.
+    /// Removes the stored panics, and returns the first one. The caller must not hold the lock.
     #[inline]
     pub(crate) fn take_panic(&mut self) -> Option<Panic> {
         let rare = self.rare.as_mut()?;

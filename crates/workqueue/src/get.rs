@@ -74,7 +74,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
             match step {
                 Step::Item(item) => Poll::Ready(Some(item)),
                 Step::ShutDown => Poll::Ready(None),
-                // Ignore the timeout, which is only for threads: the queue's alarm wakes waiting tasks.
+                // The timeout is only for threads, because the queue's alarm wakes waiting tasks.
                 Step::Wait(_) => Poll::Pending,
             }
         })
@@ -89,8 +89,8 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     let mut handout = section.hand_out();
     let (state, now) = section.parts();
     if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-        // This critical section fired only some of the due timers, and none of them queued a key, so fire all due
-        // timers.
+        // This critical section fired some of the due timers, but none of them queued a key, so fire the remaining
+        // due timers.
         drop(section);
         section = shared.caught_up();
         handout = section.hand_out();

@@ -4,13 +4,13 @@ use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// An inbox for the operations of callers that found the queue locked and did not wait for the lock. The next thread
-/// that acquires the queue's lock applies the operations in the inbox first, so no caller can observe that they were
-/// applied late.
+/// An inbox for the operations of callers that found the queue locked and must not wait for the lock. The next thread
+/// that acquires the lock applies the inbox before anything else, so no caller can observe that these operations were
+/// late.
 ///
-/// Pushing an operation to the inbox is faster than waiting for the lock, because the queue's tables do not move to
-/// another processor's cache. The inbox is closed while a caller waits for a key or for the end of a shutdown, because
-/// an operation in the inbox would not wake this caller.
+/// Pushing to the inbox is faster than waiting for the lock, because the queue's tables stay in the cache of the
+/// processor that holds the lock. The inbox is closed while a caller waits for a key or for the end of a shutdown,
+/// because an operation in the inbox would not wake this caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
     /// Whether the inbox may contain operations. A thread that reads `false` does not acquire the lock of the inbox.
@@ -24,7 +24,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// An operation in the inbox, with the time of its call (`at`) if the queue needs the time.
+/// An operation in the inbox, with the time of its call in `at` if the queue needs it.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -37,7 +37,7 @@ pub(crate) enum LateStep<K> {
     Done(Ticket),
 }
 
-/// The capacity of the inbox, which limits the additional work for the next thread that acquires the lock.
+/// The maximum number of operations in the inbox, which limits the work for the next thread that acquires the lock.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -45,7 +45,7 @@ impl<K> Inbox<K> {
         Self { any: AtomicBool::new(false), inner: Mutex::new(Inner { is_open: true, late: Vec::new() }) }
     }
 
-    /// Pushes an operation, or returns the operation if the inbox is closed or full.
+    /// Pushes an operation, or returns it if the inbox is closed or full.
     pub(crate) fn leave(&self, late: Late<K>) -> Result<(), Late<K>> {
         let mut inner = self.inner.lock();
         if !inner.is_open || inner.late.len() >= ROOM {
@@ -61,8 +61,8 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Moves all operations to the empty vector `late`. The caller must hold the queue's lock, so that operations are
-    /// applied in order.
+    /// Moves all operations of the inbox to the empty vector `late`. The caller must hold the queue's lock to apply
+    /// the operations in order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }

@@ -42,7 +42,7 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard marks the key as done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     pub(crate) shared: Arc<Shared<K, C>>,
-    /// The key's ticket, or `None` once the key has been marked as done.
+    /// The key's ticket, or `None` after the key was marked as done.
     ticket: Option<Ticket>,
     priority: i32,
     key: K,
@@ -100,12 +100,12 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(revisit).unwrap_or(Added::ShutDown)
     }
 
-    /// Takes the ticket out of the guard. After calling `release`, the caller must mark the key as done.
+    /// Takes the ticket out of the guard. The caller must then mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
     }
 
-    /// Calls `step` and marks the key as done, in a single critical section. The key is marked as done even if `step`
+    /// Calls `step` and marks the key as done in a single critical section. The key is marked as done even if `step`
     /// panics.
     fn finish<T>(mut self, step: impl FnOnce(&mut Engine<K>, Ticket, &Now<'_>) -> T) -> Option<T> {
         let ticket = self.ticket?;

@@ -1,4 +1,4 @@
-//! The state of a key, as seen by callers.
+//! The state of a key, as callers see it.
 
 use std::time::Instant;
 

@@ -62,8 +62,7 @@ pub enum MetricsStyle {
     ControllerRuntime,
 }
 
-/// The bounds of controller-runtime's histogram buckets, in seconds. The first ten of these bounds are the same as in
-/// client-go.
+/// The bounds of controller-runtime's histogram buckets, in seconds. The first ten bounds are the same as in client-go.
 const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
 
 /// The maximum number of `priority` label values per queue, as in controller-runtime.
@@ -147,19 +146,19 @@ impl Metrics {
     }
 }
 
-/// A value that keeps a gauge registered until it is dropped.
+/// Keeps a gauge registered until it is dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
 pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 
-/// The gauges of one queue. Dropping `Gauges` unregisters all of its gauges.
+/// The gauges of one queue, which are unregistered when dropped.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the `depth` metric. The series counts the dirty keys with one priority. The series `None` counts the
-/// keys of all priorities that have no series of their own.
+/// A series of the `depth` metric, which counts the dirty keys with one priority. The series `None` counts the keys of all
+/// priorities that have no separate series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

@@ -7,8 +7,8 @@ use pintle_ratelimit::Clock;
 
 use crate::panic::{Panic, catch};
 
-/// The time of a queue operation. The clock is read lazily, because most operations on a queue without delays do not
-/// need the time.
+/// The time of a queue operation, which is read from the clock when it is first needed. Most operations on a queue
+/// without delays need no time.
 ///
 /// If the clock panics, the operation continues with the latest known time. The panic propagates after the operation
 /// has finished.

@@ -125,7 +125,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A simple model of an order, which keeps its keys in a list.
+    /// A simple model of an order, which stores its keys in a list.
     pub(crate) trait Naive {
         fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
         fn pop(&mut self) -> Option<Ticket>;

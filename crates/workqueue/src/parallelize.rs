@@ -52,7 +52,7 @@ pub fn parallelize_until(
     let run = || {
         let mut outcome = Unfinished::default();
         loop {
-            // The counter `next` cannot overflow, because each worker moves it past the last chunk at most once.
+            // `next` cannot overflow, because each worker moves it past the last chunk at most once.
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= chunks {
                 return outcome;
@@ -76,7 +76,7 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The calling thread is also a worker, and is the only worker if no other thread can be started.
+        // The calling thread is also a worker, and the only one if no other thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
         // Panics in `work` are caught, so this panic comes from `is_cancelled` and propagates to the caller.

@@ -1,4 +1,4 @@
-//! Critical sections, during which a thread holds the queue's lock.
+//! Critical sections: the time during which a thread holds the queue's lock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,29 +17,29 @@ pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// A buffer for operations from the inbox, which is empty between critical sections.
+    /// The buffer for operations from the inbox, which is empty between two critical sections.
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The time that operations use if the clock panics.
+    /// The latest known time, which operations use if the clock panics.
     latest: u64,
 }
 
 /// A critical section, during which a thread holds the queue's lock. Dropping a `Section` releases the lock, wakes
-/// waiters, and then drops unused values, even if the thread is panicking.
+/// waiters, and then drops unused values, even while the thread panics.
 pub(crate) struct Section<'a, K> {
-    /// The locked state, or `None` once the lock has been released.
+    /// The locked state, or `None` after the lock was released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether a waiting task's poll runs this critical section. In the poll of a waiting task, a panic of the timer
-    /// propagates to the caller.
+    /// Whether this critical section belongs to the poll of a waiting task. In the poll of a waiting task, a panic of
+    /// the timer propagates to the caller.
     pub(crate) is_poll: bool,
 }
 
-/// The actions that are executed after a critical section has released the lock. Each action catches panics from user
-/// code and returns them.
+/// The actions that follow a critical section, after the lock was released. Each action catches and returns panics from
+/// user code.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
@@ -61,8 +61,8 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox, and then opens or closes the inbox if `open` is `Some(true)` or
-    /// `Some(false)`.
+    /// Applies the operations in the inbox, and then opens (`Some(true)`) or closes (`Some(false)`) the inbox if `open`
+    /// is set.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -80,7 +80,7 @@ impl<K> State<K> {
     /// Returns `true` only if no waiter has to be woken and the alarm is not set.
     #[inline]
     fn is_settled(&self) -> bool {
-        // The inbox is open while no worker is waiting, and stays closed once a shutdown has begun.
+        // The inbox is open while no worker is waiting, and stays closed after the beginning of a shutdown.
         let nobody_waits = self.is_inbox_open || self.waiters.is_empty() && self.engine.mode().is_some();
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
@@ -107,7 +107,8 @@ impl<K> State<K> {
     }
 }
 
-/// Wakes waiters, sets the alarm and registers gauges. The caller must have released the lock. Returns the first panic.
+/// Wakes waiters, sets the alarm and registers gauges. The caller must not hold the lock. Returns the first panic of
+/// these actions.
 #[cold]
 fn conclude(settled: Option<Settled>, depths: Vec<Depth>, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
     let panic = settled.and_then(|settled| settled.finish(outside, is_poll));
@@ -119,8 +120,8 @@ impl Settled {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
         // A task sets the timer of its own executor, so a panic of this timer propagates from the task's poll. In
-        // critical sections outside of a task's poll, a panic of the timer is discarded. All waiting tasks are woken if
-        // the alarm's timer cannot be set.
+        // critical sections outside of a task's poll, a panic of the timer is discarded. If the alarm's timer cannot be
+        // set, all waiting tasks are woken.
         let mut of_timer = arm.and_then(|arm| outside.arm(arm));
         if !is_poll {
             discard(of_timer.take());
@@ -152,7 +153,7 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the critical section, and returns a panic in user code instead of propagating it.
+    /// Ends the critical section, and returns a panic of user code instead of resuming it.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -183,8 +184,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns the ID of the waiter, the latest wake-up time of a waiting thread,
-    /// and a timer that the caller must drop outside the lock.
+    /// Registers a waiter that found no key. Returns the waiter's ID, the latest wake-up time of a waiting thread, and
+    /// a timer that the caller must drop outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {

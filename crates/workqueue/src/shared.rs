@@ -1,4 +1,4 @@
-//! The state that all handles to a queue share.
+//! The state shared by all handles to a queue.
 
 mod ring;
 
@@ -27,19 +27,17 @@ use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::wakers::WaiterId;
 
 pub(crate) struct Shared<K, C> {
-    /// The queue's state. A thread holds the lock for one operation, but never while it wakes waiters, waits, or drops
+    /// The queue's state. A thread holds its lock for one operation, but never while it wakes waiters, waits, or drops
     /// a key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether operations in the inbox must record the time of their call.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// Creates sleeps for the alarm from the queue's clock. The `sleep_until` cell is empty until a task waits for a
-    /// key.
+    /// Creates sleeps for the alarm from the queue's clock. The `OnceLock` is empty until a task waits for a key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     ring: Waker,
 }
@@ -92,9 +90,9 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Acquires a contended lock. Spins for a few microseconds before it blocks, so that the thread that holds the lock
-    /// can execute several operations on cached data. With eight workers on two processors, spinning halves the total
-    /// time.
+    /// Acquires a contended lock. Before this method blocks, it spins for a few microseconds, so that the holder of the
+    /// lock can execute several operations on cached data. With eight workers on two processors, spinning halves the
+    /// total time of a benchmark.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -115,8 +113,8 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that was due at the beginning of the call, and then returns a new critical section. The lock
-    /// is released between batches of timers, so that each critical section is short.
+    /// Fires every timer that is due when the method is called, and then returns a new critical section. The lock is
+    /// released between batches of timers, so that each critical section is short.
     ///
     /// If user code panics, the remaining timers still fire. The first panic propagates when the returned critical
     /// section ends.
@@ -166,15 +164,15 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// Begins a shutdown after queuing the keys whose delay has already ended. The shutdown begins even if user code
-    /// panics.
+    /// Begins a shutdown, but first queues the keys whose delay has already ended. The shutdown also begins if user
+    /// code panics.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);
         section.engine.shut_down(mode);
     }
 
-    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is registered, pushes the
+    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is registered, it pushes the
     /// operation to the inbox instead of waiting for the lock.
     #[inline]
     pub(crate) fn done(&self, ticket: Ticket) {
@@ -190,8 +188,8 @@ impl<K, C: Clock> Shared<K, C> {
         let at = match self.timed.then(|| catch(|| self.now())) {
             None => None,
             Some(Ok(now)) => Some(now),
-            // The clock has panicked, so the caller must wait for the lock and read the clock again in the critical
-            // section. If the clock panics again, this second panic propagates after the critical section.
+            // The clock has panicked, so wait for the lock and read the clock again in the critical section. If the
+            // clock panics again, this panic propagates after the critical section.
             Some(Err(panic)) => {
                 discard(Some(panic));
                 return Some(step);

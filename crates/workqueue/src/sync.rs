@@ -17,9 +17,9 @@ use std::sync::TryLockError;
 
 pub(crate) use imp::{Arc, MutexGuard, Weak, atomic};
 
-/// A mutex that ignores poisoning. Poisoning can be ignored, because the protected state is consistent whenever user
-/// code is called. Only user code can panic while the mutex is locked: the `Eq` or `Clone` of a key, a limiter, an
-/// order, a metrics provider or a clock.
+/// A mutex that ignores poisoning, because the protected state is consistent whenever user code is called. The
+/// following user code can panic while the mutex is locked: the `Eq` or `Clone` of a key, a limiter, an order, a
+/// metrics provider or a clock.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

@@ -1,4 +1,4 @@
-//! Code that waits for a key, in a thread or in a task.
+//! Waiting for a key, in a thread or in a task.
 
 use std::sync::Arc as StdArc;
 use std::task::{Wake, Waker};
@@ -14,7 +14,7 @@ use crate::sync::{Arc, thread};
 use crate::waiters::Waiter;
 use crate::wakers::WaiterId;
 
-/// A caller that is waiting for a key. Dropping a `Wait` unregisters its waiter from the queue.
+/// A caller that waits for a key. Dropping a `Wait` unregisters its waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     pub(crate) shared: &'a Arc<Shared<K, C>>,
     /// The guard of the caller's finished key, which the first poll marks as done.
@@ -25,7 +25,7 @@ pub(crate) struct Wait<'a, K, C: Clock> {
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available yet, so a waiting thread must poll again at the given time, if there is one.
+    /// No key is available yet, and a waiting thread must poll again at the given time, if any.
     Wait(Option<Instant>),
 }
 
@@ -40,7 +40,7 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
         let mut finished = self.finished.take();
         let ticket = finished.as_mut().and_then(WorkItem::release);
         let step = self.shared.poll_get(&mut self.id, ticket, is_task, waits);
-        // Drop the key outside the lock.
+        // The lock is not held here, so the key can be dropped.
         let panic = finished.and_then(|finished| catch(|| drop(finished)).err());
         step.unless_panicked(panic)
     }
@@ -59,12 +59,12 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
 }
 
 impl<K: Clone, C: Clock> Shared<K, C> {
-    /// Polls a waiting `get`. `waiter` is the ID of the waiter from the previous poll. If `finished` is set, its key is
-    /// marked as done first.
+    /// Polls a waiting `get`. `waiter` is the waiter's ID from the previous poll. If `finished` is set, its key is
+    /// first marked as done.
     ///
-    /// The closure `waits` creates the waiter. For a task, `waits` runs executor code, so it must be called outside the
-    /// lock. If the first poll of a task finds no key, the poll therefore releases the lock, and acquires it again to
-    /// register the waiter.
+    /// The closure `waits` creates the waiter. `waits` must be called outside the lock, because it runs executor code
+    /// for a task. If the first poll of a task finds no key, it therefore releases the lock, calls `waits`, and
+    /// acquires the lock again to register the waiter.
     fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -72,7 +72,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // In later polls of the task, create the waiter first, so that these polls acquire the lock only once.
+        // Create the waiter first in later polls of the task, which then acquire the lock only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -114,7 +114,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic in user code, unless this step has dequeued a key. A dequeued key must be returned, because
+    /// Propagates a panic of user code, unless this step has dequeued a key. A dequeued key must be returned, because
     /// no other worker would process it.
     #[inline]
     fn unless_panicked(self, panic: Option<Panic>) -> Self {

@@ -14,31 +14,29 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 /// # Why no wake-up is lost
 ///
 /// If a poll finds no key, its waiter becomes *listed*. A listed waiter becomes *notified* when the queue notifies it,
-/// and stays notified until it is polled or dropped. At the end of each critical section with a listed waiter,
-/// [`settle`](Waiters::settle) restores three invariants:
+/// until it is polled or dropped. At the end of each critical section with a listed waiter, [`settle`](Waiters::settle)
+/// restores three invariants:
 ///
-/// 1. There is one notified waiter per available key, but no more than one per processor. Fewer waiters are notified
-///    only if there are not enough listed waiters.
-/// 2. A notified task that has not been polled within [`PATIENCE`] is no longer treated as notified. If a key is
-///    available when a notified task is late, all listed waiters are notified, because any single waiter might also be
-///    delayed.
-/// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next
-///    deadline. If threads are listed, one thread becomes the *timekeeper*, which parks until this deadline and then
-///    checks the queue. If all listed waiters are tasks, the [`Alarm`] checks the queue.
+/// 1. There is one notified waiter per available key, but at most one per processor. Fewer waiters are notified only if
+///    there are too few listed waiters.
+/// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available at
+///    this time, all listed waiters are notified, because any single waiter might be late, too.
+/// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue at the next deadline. If
+///    threads are listed, one of them is the *timekeeper*, which parks until this deadline and then checks the queue.
+///    If all listed waiters are tasks, the [`Alarm`] checks the queue.
 ///
 /// When a notified waiter dequeues a key, the next waiter is notified in the same critical section (rule 1). When a
 /// notified waiter is dropped, another waiter is notified (rule 1). When the timekeeper stops waiting, another thread
-/// or the alarm takes over (rule 3). The alarm also fires when the time in rule 2 has passed. The invariants therefore
-/// hold even if no other thread calls the queue.
+/// or the alarm takes over (rule 3). The alarm also fires after the time in rule 2. Therefore, the invariants hold even
+/// if no other thread calls the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
     threads: BTreeSet<WaiterId>,
-    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since, at most one per
-    /// processor.
+    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since then.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the alarm's timer has failed. If `true`, each listed task must be polled again to provide the timer of
+    /// Whether the alarm's timer has failed. If `true`, each listed task must be polled again, to provide the timer of
     /// its executor.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
@@ -52,7 +50,7 @@ struct Notified {
 
 pub(crate) enum Waiter {
     Thread(Waker),
-    /// `source` is a timer that works on the executor of the task.
+    /// `source` is the timer of the task's executor.
     Task {
         waker: Waker,
         source: Source,
@@ -66,7 +64,7 @@ impl Notified {
     }
 }
 
-/// How long a notified waiter may take to be polled, in nanoseconds.
+/// The time within which a notified waiter should be polled, in nanoseconds.
 const PATIENCE: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +89,7 @@ impl Waiters {
     }
 
     /// Adds a task whose poll found no key to the listed waiters. A task that already has an ID keeps its position in
-    /// the list. The caller must drop the returned timer outside the lock.
+    /// the list of waiters. The caller must drop the returned timer outside the lock.
     pub(crate) fn join_task(
         &mut self,
         id: Option<WaiterId>,
@@ -103,7 +101,7 @@ impl Waiters {
     }
 
     /// Adds a thread that found no key to the listed waiters. A thread that already has an ID keeps its position in the
-    /// list. If the returned flag is `true`, the thread is the timekeeper and must wake up at `next`.
+    /// list of waiters. If the returned flag is `true`, this thread is the timekeeper and must wake up at `next`.
     pub(crate) fn join_thread(&mut self, id: Option<WaiterId>, waker: Waker, next: Option<u64>) -> (WaiterId, bool) {
         let (id, _) = self.wakers.join(id, None, waker);
         self.threads.insert(id);
@@ -120,11 +118,11 @@ impl Waiters {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants of [`Waiters`]. Returns the time for which the caller must set the alarm, if the alarm
-    /// is needed.
+    /// Restores the invariants of [`Waiters`]. Returns the time for which the caller must set the alarm, or `None` if
+    /// the alarm is not needed.
     ///
     /// An alarm for a notified task stays set after the task has been polled, because another task will be notified
-    /// soon. An unnecessary alarm fires at most once per millisecond, which is cheaper than setting the timer for each
+    /// soon. An unnecessary alarm, which fires at most once per millisecond, is cheaper than setting the timer for each
     /// key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
@@ -157,14 +155,13 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Makes sure that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must check the
-    /// queue.
+    /// Makes sure that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must do this.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);
         };
         let is_kept = self.timekeeper.is_some_and(|(_, deadline)| deadline <= next);
-        // A notified thread that finds no key parks until the next deadline.
+        // A notified thread that finds no key parks until the next deadline and becomes the timekeeper.
         let is_coming = self.notified.iter().any(|notified| !notified.is_task());
         if !is_kept && !is_coming {
             self.notify(thread, now, wakes);
@@ -172,8 +169,8 @@ impl Waiters {
         None
     }
 
-    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from `notified`. Returns `true` if one of the
-    /// removed waiters is a task.
+    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from `notified`. Returns `true` if one of
+    /// these waiters is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -201,8 +198,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes the remaining data of a waiter after its waker was removed. For a task, updates the task counts of the
-    /// alarm. A thread is removed from `threads`, and is no longer the timekeeper.
+    /// Removes the data of a waiter whose waker was already removed. For a task, updates the task counts of the alarm.
+    /// For a thread, removes it from `threads`, and from the role of the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);
@@ -215,8 +212,8 @@ impl Waiters {
     }
 }
 
-/// Returns the maximum number of notified waiters: the number of processors, because more waiters could not run at the
-/// same time.
+/// Returns the maximum number of notified waiters: one per processor, because more waiters could not run at the same
+/// time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     if cfg!(any(pintle_loom, pintle_shuttle)) {

@@ -1,18 +1,17 @@
-//! Wakers that are stored under the lock but called outside the lock.
+//! Wakers that are stored under the lock and called outside the lock.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
 use crate::panic::{Panic, call_all};
 
-/// The registered waiters in FIFO order.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     listed: BTreeMap<WaiterId, Waker>,
     next_place: u64,
 }
 
-/// A waiter's ID. A waiter that arrives later gets a higher ID.
+/// A waiter's ID. Later waiters have higher IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,
@@ -32,8 +31,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter. A waiter that already has an ID keeps its position. Returns the ID and the previous waker of
-    /// the waiter. The caller must drop the previous waker outside the lock.
+    /// Registers a waiter. A waiter that already has an ID keeps its position. Returns the waiter's ID and its previous
+    /// waker. The caller must drop this waker outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,
@@ -74,7 +73,7 @@ impl Wakes {
         }
     }
 
-    /// Calls all wakers, even if one of them panics. Returns the first panic. The caller must have released the lock.
+    /// Calls all wakers, even if one of them panics, and returns the first panic. The caller must not hold the lock.
     pub(crate) fn wake(self) -> Option<Panic> {
         call_all(self.first.into_iter().chain(self.rest).map(|waker| || waker.wake()))
     }

@@ -5,8 +5,8 @@
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! loom reports a deadlock when all threads sleep, so a lost wake-up fails the test. The time is constant in these
-//! tests, except that the clock [`Bell`] advances once. The `shuttle` tests cover all other time-dependent cases.
+//! loom reports a deadlock when all threads sleep, so a lost wake-up fails the test. The time is constant, except
+//! that the clock [`Bell`] advances once. The `shuttle` tests cover all other time-dependent cases.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -24,7 +24,7 @@ use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 type Queue = WorkQueue<usize, Still>;
 
-/// A clock that never advances. A parked thread sleeps until it is woken.
+/// A clock that never advances, so that a parked thread sleeps until it is woken.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -81,7 +81,8 @@ fn keys_of_two_producers_are_dequeued() {
     });
 }
 
-/// The first waiter dequeues its key but does not finish it. The poll of the first waiter wakes the second waiter.
+/// The first waiter dequeues its key but does not finish it. The poll of the first waiter must wake the second
+/// waiter.
 #[test]
 fn two_keys_wake_two_waiters() {
     explore(2, |queue| {
@@ -106,7 +107,7 @@ fn dropped_get_passes_its_wakeup_on() {
     });
 }
 
-/// The first add notifies the waiter, which is dropped during the second add. Both keys must be dequeued.
+/// The first add notifies a waiter, which is dropped during the second add. Both keys must be dequeued.
 #[test]
 fn get_dropped_between_two_adds_delays_neither_key() {
     explore(2, |queue| {
@@ -122,7 +123,8 @@ fn get_dropped_between_two_adds_delays_neither_key() {
     });
 }
 
-/// If the dropped `get` has dequeued the first key, the key is already marked as done, and the test adds another key.
+/// If the dropped `get` had dequeued the first key, dropping it marks this key as done, and the test adds another
+/// key.
 #[test]
 fn dropped_get_that_can_have_a_key_wakes_another() {
     explore(2, |queue| {

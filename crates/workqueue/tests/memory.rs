@@ -28,12 +28,12 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // For each order: the maximum number of bytes per queued key, and the maximum number of allocations for adding a
-    // key to an empty queue and processing it.
+    // For each order: the maximum memory per queued key in bytes, and the maximum number of allocations for processing
+    // a single key.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // When the first key of a tenant is queued, the queue allocates an order with one chunk for this tenant.
+        // For the first key of a tenant, the queue allocates an order with one chunk.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {
@@ -71,8 +71,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. In the queue
-        // with one other key, each key is removed immediately or after 1 or 200 more adds.
+        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. With another
+        // key in the queue, remove each key immediately, or after 1 or 200 more adds.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

@@ -1,6 +1,6 @@
 //! Reads the benchmark areas from their files, such as `queue.txt`.
 //!
-//! The lines before the first workload are the text above the area's table. A workload is written in this form:
+//! The lines before the first workload are the text above the table of the area. A workload is written in this form:
 //!
 //! ```text
 //! // A comment.
@@ -15,8 +15,8 @@
 //! kube-rs: kube cache sync
 //! ```
 //!
-//! The line below the name of a workload contains the number of runs and the [`Around`]. Below it, each variant of our
-//! side has a command and indented rows, and each peer has a command. A command consists of a kind of [`Program`], a
+//! The line below the name of a workload contains the number of runs and the [`Around`]. Below this line, each variant
+//! of our side has a command and indented rows, and each peer has a command. A command is a kind of [`Program`], a
 //! program name and its arguments. A row consists of a unit and goals.
 
 use anyhow::{Context, bail};

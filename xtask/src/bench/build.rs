@@ -1,4 +1,4 @@
-//! Builds the benchmark programs of all sides, and prints the reason if the programs of a peer cannot be built.
+//! Builds the benchmark programs of all sides, and prints the reason if a peer's programs cannot be built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// The peers whose programs could not be built, with the reasons. The table columns of these peers are empty.
+    /// The peers whose programs could not be built, with the reasons, and with empty columns in the tables.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately, because their shared code with tests enables features that all other programs
+    // Build the examples separately, because code that they share with tests enables features that other programs
     // must not have.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
@@ -69,7 +69,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// Returns the arguments for cargo to build only the programs of this area, because linking a program takes a minute.
+/// Returns the cargo arguments that build only the programs of this area, because linking a program takes a minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| Some(workload.around.server(false)?.0));
     let ours = programs(workloads).filter_map(|program| match program {
@@ -96,7 +96,7 @@ fn programs(workloads: &[&Workload]) -> impl Iterator<Item = Program> {
     workloads.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
-/// The cargo settings for a fast release build, which have no counterpart in Go.
+/// The cargo settings for a faster program, which have no counterpart in Go.
 const FAST: [&str; 4] = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
 
 fn build_kube(sh: &Shell, into: &Path) -> anyhow::Result<PathBuf> {
@@ -114,7 +114,7 @@ fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
     let _module = sh.push_dir("crates/bench/go");
-    // With `readonly`, the build fails if `go.sum` does not contain the versions of the peers.
+    // With `readonly`, the build fails if `go.sum` lacks a version that the programs need.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
 }

@@ -10,8 +10,8 @@ use xshell::{Shell, cmd};
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the working tree has uncommitted changes. Ignores changes in `docs/bench`, because the benchmark
-    /// writes these files itself.
+    /// Whether the working tree has uncommitted changes. Changes in `docs/bench` do not count, because the
+    /// benchmark itself writes these files.
     pub(crate) changed: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
     /// The CPU utilization of the machine before the measurement, or `None` if the operating system does not report
-    /// CPU times.
+    /// it.
     busy: Option<f64>,
 }
 
@@ -83,10 +83,10 @@ fn busy() -> Option<f64> {
     Some((used_now - used) / (all_now - all))
 }
 
-/// Parses the first line of `/proc/stat`, and returns the used and the total CPU time.
+/// Returns the used and the total CPU time in the first line of `/proc/stat`.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
-    // Take only the first eight times, because they already include the guest times that follow them.
+    // Take only the first eight times, because they already include the guest times.
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
     let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
     let all: f64 = times.iter().sum();

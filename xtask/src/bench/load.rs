@@ -8,18 +8,16 @@ use anyhow::Context;
 use super::Program;
 use super::build::Built;
 
-/// A server process, which is stopped on drop.
 pub(crate) struct LoadServer {
     child: Child,
     address: String,
 }
 
 impl LoadServer {
-    /// Starts a server on a free port.
     pub(crate) fn start(built: &Built, name: &'static str, args: &[String]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("cannot find the server's program")?;
-        // Pass a pipe as standard input: the server exits when it is closed, even if this process
-        // is killed.
+        // Pass a pipe as standard input: the server exits when the pipe is closed, even if this
+        // process is killed.
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -41,7 +39,7 @@ impl LoadServer {
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // Close standard input to stop the server, which may have exited already.
+        // Close standard input, which stops the server unless it has already exited.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

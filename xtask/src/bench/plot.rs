@@ -1,5 +1,5 @@
-//! Draws the rows with goals as a bar chart in an SVG file. In each group of bars, the bar of the worst value has the
-//! full length, and all other bars are proportional.
+//! Draws the rows with goals as a bar chart in an SVG file. In each group, the bar of the worst value has the full
+//! length, and all other bars are proportional to it.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 14.0;
-/// The colours of the bars: the first for our side, and the others for the peers sorted by name. All colours are
-/// legible on white and on black.
+/// The colours of the bars: the first colour for our side, and the others for the peers in the order of their names.
+/// All colours are legible on white and on black.
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A cgroup that limits the CPU time of its processes and is removed on drop.
+/// A cgroup that limits the CPU time of its processes, and that is removed on drop.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
 
-/// The period of the CPU limit in microseconds, which is the kernel's default.
+/// The period of the CPU limit in microseconds, as in the kernel's default.
 const PERIOD: f64 = 100_000.0;
 
 impl Quota {
-    /// Creates a cgroup with a limit in CPUs. Fails if this process is not permitted to create cgroups.
+    /// Creates a cgroup with this limit in CPUs. Fails if this process is not permitted to create cgroups.
     pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("this system has no control groups")?;
         let groups = fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
@@ -29,7 +29,7 @@ impl Quota {
         bail!("no writable cgroup: {why}");
     }
 
-    /// Returns the path of the file to which a process writes its id to join the cgroup.
+    /// Returns the path of the file to which a process writes its process ID to join the cgroup.
     pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -49,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// Returns the cgroups of this process that can limit CPU time, innermost first.
+/// Returns the cgroups of this process that can limit CPU time, starting with the innermost.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {
@@ -67,7 +67,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
             this.then_some(path)
         });
         let point = Path::new(point);
-        // Ignore a path with `..`, because it is outside of this mount.
+        // Ignore a path with `..`, which is outside of this mount.
         if let Some(own) = own.filter(|own| !own.contains("..")) {
             let own: PathBuf = point.iter().chain(Path::new(own).iter().skip(1)).collect();
             let inside = own.ancestors().take_while(|folder| folder.starts_with(point));
@@ -80,7 +80,8 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // The cgroup may be left over from an interrupted run, unless it still contains processes of a concurrent run.
+        // Use a cgroup that an interrupted run has left behind, unless it still contains processes of a concurrent
+        // run.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A row of a result table, which is one object in the JSON file.
+/// A row of a result table, and an object in the JSON file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
@@ -17,15 +17,15 @@ pub(crate) struct Row {
     pub(crate) unit: String,
     pub(crate) ours: Option<f64>,
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio of our value to the value of the best peer, or null if there is no peer. A ratio above 1 means that
-    /// our side is better.
+    /// The ratio of our value to the best peer's value, or null if there is no peer. A ratio above 1 means that our
+    /// side is better.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Whether the row meets its goal, or null if there is no goal or there are too few measurements.
+    /// Whether the row meets its goal, or null if it has no goal or too few measurements.
     pub(crate) met: Option<bool>,
     pub(crate) skipped: Option<String>,
-    /// The median numbers of added and received keys for each side. A queue that merges more adds returns fewer keys
-    /// to its workers.
+    /// The median numbers of added and received keys, by side. If a queue merges more adds, its workers receive fewer
+    /// keys.
     pub(crate) counted: BTreeMap<String, Counted>,
     pub(crate) commit: String,
     pub(crate) runs: usize,
@@ -55,7 +55,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // If our value is zero, the ratio is infinite, and `ratio` returns `None`, because JSON has no infinite
+            // The ratio is infinite if our value is zero, and `ratio` returns `None` because JSON has no infinite
             // numbers.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
@@ -141,7 +141,7 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns contain left-aligned words, and all other columns contain right-aligned
+/// Formats a table. The first `words` columns contain left-aligned words, and the others contain right-aligned
 /// figures.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
@@ -215,7 +215,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats a figure with three significant digits, or as an empty string if it is `None`.
+/// Formats a figure with three significant digits, or `None` as an empty string.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

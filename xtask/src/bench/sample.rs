@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real_server::RealServer;
 
-/// The figures of one run, as the program printed them.
+/// The figures of one run, as printed by the program.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -70,7 +70,7 @@ pub(crate) fn measure(
         );
         let surroundings = match workload.around {
             Around::Quota(cpus) => Quota::new(cpus).map(|quota| Surroundings { quota: Some(quota), server: None }),
-            // Each side starts its own server later.
+            // The servers of each side are started later.
             Around::Servers => Ok(Surroundings::default()),
             around => {
                 let server = around.server(quick).map(|(name, args)| LoadServer::start(built, name, &args));
@@ -187,7 +187,7 @@ fn run(
 }
 
 fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
-    // Let the shell join the cgroup before it starts the program, so that the limit applies to the
+    // Join the cgroup in the shell before it starts the program, so that the limit applies to the
     // whole run.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
     let command = match quota.map(Quota::members) {

@@ -1,8 +1,8 @@
 //! Builds the workspace packages with the lock types of loom or shuttle.
 //!
-//! Setting the `--cfg` flag with `RUSTFLAGS` would rebuild all dependencies. Instead, a compiler wrapper adds this
-//! flag, and cargo runs the wrapper only for workspace packages. The wrapper is a symbolic link to xtask itself. xtask
-//! reads the flag from the name of the link, such as `loom`.
+//! A `--cfg` flag in `RUSTFLAGS` would rebuild all dependencies. Therefore, a compiler wrapper adds the flag, and
+//! cargo runs the wrapper only for workspace packages. The wrapper is a symbolic link to xtask. xtask reads the flag
+//! from the name of this link, such as `loom`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     link(sh, &format!("{PREFIX}{name}"))
 }
 
-/// Creates a link to this program with another name, and returns its path.
+/// Creates a link to this program under another name, and returns the path of the link.
 pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     let link = sh.current_dir().join("target/ci").join(name);
     let program = std::env::current_exe()?;
-    // Replace an existing link, which may refer to an older build of this program.
+    // Replace an existing link, which may refer to an older build.
     let made = fs::create_dir_all(link.parent().unwrap_or(Path::new("."))).and_then(|()| {
         match fs::remove_file(&link) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -34,7 +34,7 @@ pub(super) fn link(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// If this program was started through the link from [`compiler`], runs rustc with the `--cfg` flag. Returns `None` if
+/// If this program was started through a link from [`compiler`], runs rustc with the `--cfg` flag. Returns `None` if
 /// the program was started under its own name.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();

@@ -1,4 +1,4 @@
-//! Runs the command of a step with a time limit, and writes its output to a file.
+//! Runs the command of a step with a time limit, and writes the output to a file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,12 +19,11 @@ pub(super) struct Quiet {
 
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The combined output on stdout and stderr.
     pub(super) output: String,
 }
 
 impl Quiet {
-    /// Creates a command for a step, with a time limit of 30 minutes.
+    /// Creates a command for a step, whose time limit is 30 minutes.
     pub(super) fn new(sh: &Shell, step: &str, program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.current_dir(sh.current_dir()).stdin(Stdio::null());
@@ -56,8 +55,8 @@ impl Quiet {
         self
     }
 
-    /// Runs the command and returns its output. If the command fails, the returned error contains
-    /// the output.
+    /// Runs the command and returns its output, or an error that contains the output if the command
+    /// fails.
     pub(super) fn run(self) -> anyhow::Result<String> {
         let name = format!("{:?}", self.command);
         let ended = self.end()?;
@@ -67,7 +66,7 @@ impl Quiet {
         Ok(ended.output)
     }
 
-    /// Runs the command until it exits, and does not treat a nonzero exit code as an error.
+    /// Runs the command until it exits, and accepts a nonzero exit code.
     pub(super) fn end(mut self) -> anyhow::Result<Ended> {
         if let Some(folder) = self.log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;

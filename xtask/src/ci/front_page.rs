@@ -1,4 +1,4 @@
-//! Builds the program in the README like a new user: in a separate project with the dependencies from the README.
+//! Builds the README's program like a new user: in a separate project with the dependencies from the README.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The path of the facade crate in the dependencies in the README.
+/// The path of the facade crate in the README's dependencies.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The build profile of dependencies, which is the same as in this workspace. A separate workspace can therefore
-/// reuse most of the built dependencies.
+/// The build profile of dependencies, as in this workspace. With the same profile, a separate workspace can reuse
+/// most of the built dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"

@@ -21,18 +21,17 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     }
     crate::new_operator::write(sh, NAME, &folder)?;
     fs::write(&profile, PROFILE)?;
-    // Write an empty file, which overrides the rustfmt configuration of the repository with the default style.
+    // This empty file overrides the repository's rustfmt configuration with the default style.
     fs::write(parent.join("rustfmt.toml"), "")?;
 
     let manifest = folder.join("Cargo.toml");
     Quiet::cargo(sh, step).args("fmt --check --manifest-path").arg(&manifest).run()?;
     let target = crate::target_dir(sh)?;
     let tests = Quiet::cargo(sh, step).args("test --locked --test operator --manifest-path").arg(&manifest);
-    // Use the target folder of the workspace, which already contains most dependencies for the same profile.
+    // Use the target folder of the workspace, which already contains most dependencies for this profile.
     let tests =
         tests.arg("--config").arg(&profile).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0").run()?;
-    // Start the program that was built for the tests, because `cargo run` would rebuild Pintle without the features for
-    // tests.
+    // Start the program from the tests' build, because `cargo run` would rebuild Pintle without the features for tests.
     let program = target.join("debug").join(NAME).with_extension(std::env::consts::EXE_EXTENSION);
     let printed = Quiet::new(sh, step, program).arg("crd").run()?;
     let stored = fs::read_to_string(folder.join("deploy/crd.yaml"))?;

@@ -1,4 +1,5 @@
-//! Steps that check the published crates as users build them: a single crate, with some features, from a package.
+//! Checks the published crates in the form in which users build them: alone, with some features, and from a
+//! package.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +13,9 @@ use super::command::Quiet;
 /// The cargo arguments that select the published crates.
 pub(super) const PUBLISHED: &str = "--workspace --exclude pintle-bench --exclude pintle-conformance --exclude xtask";
 
-/// Checks each crate alone: without features, with each feature, with each pair of features, and with all features.
+/// Checks each crate alone: without features, with each feature and each pair of features, and with all features.
 pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
-    // Skip internal crates, because users do not depend on them directly.
+    // Skip internal crates, which users do not depend on directly.
     let is_part = |package: &&Value| text(&package["description"]).contains("No stability promise");
     let packages = crate::packages(sh)?;
     let published: Vec<&Value> =
@@ -26,7 +27,8 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
             let check = format!("check --locked --package {}{selected}", text(&package["name"]));
             let ended = Quiet::cargo(sh, "features").args(&check).end()?;
             builds += 1;
-            // A warning that occurs only in this step usually concerns an import that only some features need.
+            // Treat warnings as failures, because one that occurs only here usually concerns an import that only
+            // some features need.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -38,8 +40,8 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("{builds} builds of {} crates", published.len())))
 }
 
-/// Returns the cargo arguments for each selection of at most two features, and for all features. If the crate has
-/// the feature `default`, `features` contains it.
+/// Returns the cargo arguments for each selection of at most two features, and for all features. `features`
+/// contains `default` if the crate has this feature.
 fn selections(features: &BTreeSet<&str>) -> BTreeSet<String> {
     let named: Vec<&str> = features.iter().copied().filter(|name| *name != "default").collect();
     let none = if features.contains("default") { " --no-default-features" } else { "" };
@@ -54,10 +56,10 @@ fn selections(features: &BTreeSet<&str>) -> BTreeSet<String> {
     selections
 }
 
-/// Packs all published crates. For each crate, cargo checks the manifest and the versions of its dependencies. The
-/// check fails if a crate depends on an unpublished version.
+/// Packs all published crates, for which cargo checks the manifests and the versions of the dependencies. Fails if
+/// a crate depends on an unpublished version.
 pub(super) fn package(sh: &Shell) -> anyhow::Result<Done> {
-    // Do not build the packages, because earlier steps have built the same files.
+    // Do not build the packages, because earlier steps have built the same source files.
     let run = format!("package {PUBLISHED} --no-verify --allow-dirty --locked");
     let output = Quiet::cargo(sh, "package").args(&run).run()?;
     let mut warnings = output.lines().filter(|line| line.starts_with("warning") && *line != NO_ADDRESS);

@@ -11,10 +11,10 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, published, targets, tools, versions};
 
-/// All steps, starting with the fast ones. Three steps run in parallel with other steps, because they leave CPUs idle.
-/// `doctests` uses a single CPU for most of its time, `conformance` waits a minute for a bookmark, and `examples` waits
-/// for timers. The steps `conformance` and `examples` replace this program, which is the compiler wrapper for the steps
-/// `loom` and `shuttle`. Therefore, the steps `conformance` and `examples` run after `shuttle`.
+/// All steps, fastest first. Three steps run in parallel with other steps, because they leave CPUs idle. `doctests`
+/// mostly uses a single CPU, `conformance` waits a minute for a bookmark, and `examples` waits for timers.
+/// `conformance` and `examples` replace this program, which is the compiler wrapper in the steps `loom` and `shuttle`.
+/// Therefore, they run after `shuttle`.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -100,9 +100,8 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::default())
 }
 
-/// Compiles with Clippy instead of rustc. A separate run of Clippy would check all dependencies and crates a second
-/// time, which takes more than two minutes. All commands that reuse build artifacts of the step `clippy` must use this
-/// function.
+/// Compiles with Clippy instead of rustc. A separate run of Clippy would check all dependencies and crates again, which
+/// takes more than two minutes. All commands that reuse build artifacts of the step `clippy` must use this function.
 fn with_clippy(command: Quiet) -> Quiet {
     command.env("RUSTC_WORKSPACE_WRAPPER", Path::new(&crate::cargo()).with_file_name("clippy-driver"))
 }
@@ -121,7 +120,7 @@ fn tests(sh: &Shell) -> anyhow::Result<Done> {
     tested(run_tests(sh, "tests", WORKSPACE).args("--lib --bins --tests").end()?)
 }
 
-/// Runs the ignored tests, except tests that need a browser, a release build or another process.
+/// Runs the ignored tests, except those that need a browser, a release build or another process.
 fn slow(sh: &Shell) -> anyhow::Result<Done> {
     let tests = run_tests(sh, "slow", WORKSPACE).args("--lib --bins --tests -- --ignored");
     tested(
@@ -140,15 +139,14 @@ fn bench(sh: &Shell) -> anyhow::Result<Done> {
 /// build.
 const WORKSPACE: &str = "--workspace --exclude pintle-bench";
 
-/// The integration tests of [`WORKSPACE`]. For a single package, cargo would rebuild dependencies with different
-/// features. A step that needs only a few integration tests therefore selects the tests by name.
+/// The integration tests of [`WORKSPACE`]. With a single package, cargo would rebuild dependencies with different
+/// features. Therefore, a step that needs only a few integration tests selects these tests by name.
 const INTEGRATION: &str = "--workspace --exclude pintle-bench --test it";
 
 fn run_tests(sh: &Shell, step: &str, packages: &str) -> Quiet {
-    // Run more tests than there are CPUs, because some tests mostly wait.
+    // Run more tests in parallel than there are CPUs, because some tests mostly wait.
     let threads = std::thread::available_parallelism().map_or(4, |count| count.get() * 2).to_string();
-    // With a fixed seed, only code changes can cause new failures. The environment variable PINTLE_SEED sets another
-    // seed.
+    // With this fixed seed, only code changes can cause new failures. `PINTLE_SEED` sets another seed.
     with_clippy(Quiet::cargo(sh, step))
         .args("test --all-features --locked --quiet --no-fail-fast")
         .args(packages)
@@ -160,7 +158,7 @@ fn browser(sh: &Shell) -> anyhow::Result<Done> {
     tested(run_tests(sh, "browser", INTEGRATION).args("chromium -- --ignored").end()?)
 }
 
-/// The number of simulated clusters ("worlds") per kind for the step `election`, which simulates ten kinds of clusters.
+/// The number of simulated clusters ("worlds") for each of the ten kinds of clusters in the step `election`.
 const WORLDS: &str = "2000";
 
 /// Repeats some tests of the step `tests` with more cases in a release build.
@@ -182,7 +180,7 @@ fn pauses(sh: &Shell) -> anyhow::Result<Done> {
     tested(Quiet::cargo(sh, "pauses").args(run).end()?)
 }
 
-/// Returns the value of an environment variable, or the default if it is not set.
+/// Returns the value of an environment variable, or the default value `usual`.
 fn asked(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
@@ -206,8 +204,8 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests for loom or shuttle, with the lock types of the checker. The test programs have the same name as the
-/// checker.
+/// Runs the tests for loom or shuttle, with the lock types of the checker. The name of each test program is the name of
+/// the checker.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -224,8 +222,8 @@ fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::deny(sh)?;
     // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Do not check advisories: they need a database from the network, and a new advisory would fail the step without a
-    // code change.
+    // Do not check advisories, because they require a database from the network, and a new advisory would fail the step
+    // without a code change.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -242,7 +240,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
     let mut count = 0;
     for package in crate::packages(sh)? {
         for name in targets(&package, "example") {
-            // `cargo run` would check for each example whether all packages are up to date.
+            // Start the program directly, because `cargo run` would check for each example whether all packages are up
+            // to date.
             let run = Quiet::new(sh, "examples", programs.join(&name));
             run.limit(Duration::from_secs(180)).run()?;
             count += 1;
@@ -252,8 +251,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn kube(sh: &Shell) -> anyhow::Result<Done> {
-    // The kube examples are separate workspaces, which keeps kube out of the lock file of this workspace. Only check
-    // these examples, because a full build takes minutes.
+    // The examples that use kube are separate workspaces, so that this workspace's lock file does not contain kube.
+    // Only check them, because a full build takes minutes.
     for manifest in KUBE {
         let check = Quiet::cargo(sh, "kube").args(&format!("check --quiet --locked --manifest-path {manifest}"));
         check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
@@ -266,7 +265,7 @@ fn kube(sh: &Shell) -> anyhow::Result<Done> {
 /// The examples that use kube: its client with the embedded server, and its types in an operator.
 const KUBE: [&str; 2] = ["crates/apiserver/examples/kube/Cargo.toml", "crates/operator/examples/kube_types/Cargo.toml"];
 
-/// Builds all programs of the workspace and returns their folder. The flags are the same as for the tests, so that
+/// Builds all programs of the workspace and returns their folder. The build has the same flags as the tests, so that
 /// cargo can reuse build artifacts.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     with_clippy(Quiet::cargo(sh, step))
@@ -275,7 +274,6 @@ fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Ok(crate::target_dir(sh)?.join("debug"))
 }
 
-/// Reads the numbers of tests from the output of a test runner.
 fn tested(ended: Ended) -> anyhow::Result<Done> {
     let tests = Tally::read(&ended.output);
     if !ended.status.success() {
@@ -291,7 +289,6 @@ fn passed(tests: &Tally) -> String {
     format!("{} passed", tests.passed)
 }
 
-/// Returns the names of all targets of one kind in a package.
 fn targets(package: &Value, kind: &str) -> Vec<String> {
     let targets = package["targets"].as_array().into_iter().flatten();
     let has_kind =

@@ -5,12 +5,11 @@ pub(super) struct Tally {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) closing_lines: Vec<String>,
-    /// The location of each panic, with the first line of its message.
+    /// The location of each panic and the first line of its message.
     pub(super) panics: Vec<String>,
 }
 
 impl Tally {
-    /// Reads the output of `cargo test`.
     pub(super) fn read(output: &str) -> Self {
         let mut tally = Self::default();
         let mut lines = output.lines().map(str::trim);

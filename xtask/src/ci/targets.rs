@@ -1,8 +1,8 @@
 //! Checks the published crates for other operating systems.
 //!
-//! Some dependencies contain C code that their build scripts compile. A check of the Rust code does not need the
-//! compiled C code, so this program acts as a C compiler that creates empty files. Therefore, the step needs no
-//! cross compiler, but it does not check that the C code compiles.
+//! Build scripts of some dependencies compile C code. A check of the Rust code does not use the compiled C code,
+//! so this program acts as a C compiler that creates empty files. Therefore, the step needs no cross compiler,
+//! but does not check that the C code compiles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::checked::link;
 use super::command::Quiet;
 use super::published::PUBLISHED;
 
-/// The checked targets, because all other steps run on Linux.
+/// The targets to check, because all other steps run on Linux.
 const TARGETS: [&str; 2] = ["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
-/// The name of the link through which build scripts call this program as the C compiler and archiver.
+/// The name of the link to this program that build scripts call as the C compiler and archiver.
 const STUB: &str = "empty-c-output";
 
 pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
@@ -27,7 +27,8 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     for target in TARGETS {
         install(sh, target)?;
         let name = target.replace('-', "_");
-        // Use a separate target folder, because the build scripts must not reuse the output of a real C compiler.
+        // Use a separate target folder, because these build scripts must not reuse the output of a real C
+        // compiler.
         let run = format!("check {PUBLISHED} --all-features --locked --target {target} --target-dir target/ci/targets");
         let run = Quiet::cargo(sh, "targets").args(&run);
         let run = run.env(&format!("CC_{name}"), &stub).env(&format!("AR_{name}"), &stub);
@@ -37,7 +38,6 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(TARGETS.join(", ")))
 }
 
-/// Installs the standard library for a target if it is missing.
 fn install(sh: &Shell, target: &str) -> anyhow::Result<()> {
     let library = cmd!(sh, "rustc --print target-libdir --target {target}").quiet().read()?;
     if Path::new(&library).is_dir() {
@@ -49,8 +49,8 @@ fn install(sh: &Shell, target: &str) -> anyhow::Result<()> {
     add.run().map(drop).with_context(|| format!("the standard library for {target} is missing; install the target"))
 }
 
-/// If a build script started this program as the C compiler or archiver, creates the output files. Returns `None`
-/// if the program was started under its own name.
+/// If a build script has started this program as the C compiler or archiver, creates empty output files. Returns
+/// `None` if the program was started under its own name.
 pub(crate) fn compile_nothing() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().map(PathBuf::from);
     if arguments.next()?.file_stem()? != STUB {
@@ -65,7 +65,7 @@ pub(crate) fn compile_nothing() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// Returns the output files in the arguments of a compiler or archiver: files after `-o`, and archives.
+/// Returns the output files among the arguments of a compiler or archiver: files after `-o`, and archives.
 fn outputs(arguments: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mut follows_option = false;
     let is_output = |argument: &PathBuf| {

@@ -10,8 +10,8 @@ use super::command::Quiet;
 
 const DENY: &str = "0.20.2";
 
-/// Returns the path of cargo-deny. Prefers a program on `PATH` with the right version to the program in `target/tools`.
-/// Installs the program in `target/tools` if neither exists.
+/// Returns the path of cargo-deny. Prefers a program on `PATH` with the right version to a program in `target/tools`.
+/// If neither exists, installs the program in `target/tools`.
 pub(super) fn deny(sh: &Shell) -> anyhow::Result<PathBuf> {
     let tools = sh.current_dir().join("target/tools");
     let ours = tools.join("bin/cargo-deny");

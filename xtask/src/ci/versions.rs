@@ -12,14 +12,14 @@ use super::published::PUBLISHED;
 
 /// Checks the published crates with the minimum versions of their direct dependencies.
 ///
-/// Indirect dependencies have their newest versions, because the minimum versions in the manifests of other projects
-/// often do not work.
+/// Indirect dependencies have their newest versions, because the minimum versions in other projects' manifests often
+/// do not work.
 pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
     let copy = copy(sh)?;
     let update =
         Quiet::cargo(sh, "minimal").args("update --quiet -Z direct-minimal-versions --manifest-path").arg(&copy);
-    // `RUSTC_BOOTSTRAP` enables the unstable cargo option for minimum versions. Run the check below without
-    // `RUSTC_BOOTSTRAP`, because some build scripts would use unstable features.
+    // `RUSTC_BOOTSTRAP` enables the unstable cargo option for minimum versions. The check below does not set it,
+    // because some build scripts would then use unstable features.
     update.env("RUSTC_BOOTSTRAP", "1").run()?;
     let check =
         format!("check {PUBLISHED} --all-features --locked --target-dir target/ci/minimal/target --manifest-path");
@@ -27,8 +27,8 @@ pub(super) fn minimal(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::default())
 }
 
-/// Copies the manifests and the sources to a folder in `target/ci`, to protect the lock file of the workspace. Returns
-/// the path of the copied workspace manifest.
+/// Copies the manifests and sources to a folder in `target/ci`, which protects the workspace's lock file. Returns the
+/// path of the workspace manifest in this folder.
 fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     let folder = sh.current_dir().join("target/ci/minimal");
     for part in ["crates", "xtask"] {
@@ -37,7 +37,7 @@ fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     let files = cmd!(sh, "git ls-files --cached --others --exclude-standard Cargo.toml crates xtask").quiet().read()?;
     for file in files.lines().map(Path::new) {
         let (from, to) = (sh.current_dir().join(file), folder.join(file));
-        // Skip deleted files, which git also lists.
+        // Skip deleted files, which git lists as well.
         if from.is_file() {
             fs::create_dir_all(to.parent().unwrap_or(&folder))?;
             fs::copy(&from, &to).with_context(|| format!("copying {}", file.display()))?;
@@ -48,7 +48,7 @@ fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(manifest)
 }
 
-/// Checks the published crates with the minimum version of Rust in the manifests.
+/// Checks the published crates with the minimum Rust version in the manifests.
 pub(super) fn msrv(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
     let versions = packages.iter().filter_map(|package| package["rust_version"].as_str());
@@ -68,7 +68,7 @@ pub(super) fn msrv(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::noting(format!("Rust {version}")))
 }
 
-/// Returns `true` if the output of `rustc --version` is a patch release of `version`, such as 1.95.
+/// Returns `true` if `output`, from `rustc --version`, is a patch release of `version`, such as 1.95.
 fn is_version(output: &str, version: &str) -> bool {
     let patch = output.strip_prefix("rustc ").and_then(|output| output.strip_prefix(version));
     patch.is_some_and(|patch| patch.starts_with(['.', ' ']))

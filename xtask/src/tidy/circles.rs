@@ -8,7 +8,7 @@ use super::modules::{paths_from, without_comments};
 use super::words::without_tests;
 use super::{Finding, Source};
 
-/// The exceptions: groups of modules that may depend on each other, each with a reason.
+/// The exceptions: groups of modules that may form a cycle, each with a reason.
 const CIRCLES: &[(&[&str], &str)] = &[
     (&["crd::structural", "crd::union"], "the alternatives of a schema are schemas"),
     (&["kinds::known", "kinds::strategy"], "each kind has a strategy, and a strategy gets all kinds"),
@@ -28,7 +28,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The path of a module: the crate, the parent modules, and the name of the module.
+/// The path of a module: the crate, the parent modules, and the module's name.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -49,7 +49,7 @@ fn module(file: &Path) -> Module {
 }
 
 /// Returns all items that the modules import. A key is the path of the importing module with the name of the item, and
-/// its value is the imported path.
+/// the value is the imported path.
 fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Module> {
     let mut known_as = HashMap::new();
     for (module, (_, code)) in modules {
@@ -63,17 +63,17 @@ fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Modul
     known_as
 }
 
-/// Reports imports of an item through the crate root. Inside its own crate, an item must be imported from the module
-/// that defines it.
+/// Reports imports of an item through the root of its own crate. Inside this crate, the item must be imported from the
+/// module that defines it.
 fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Finding> {
     let known_as = imports(modules);
     let mut findings = Vec::new();
     for (module, (file, code)) in modules.iter().filter(|(module, _)| module.len() > 1) {
-        // Skip an indented `use super::`, which is in a nested module, so that `super` is the module of this file.
+        // An indented `use super::` is in a nested module, where `super` is the module of this file, so skip it.
         let inner = |line: usize| {
             code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
         };
-        // Ignore paths in macros, which are expanded in other crates that cannot access private modules.
+        // Ignore paths in macros, which may be expanded in other crates.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
             let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);
@@ -120,7 +120,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths in the code of a module that refer to its own crate, with their lines.
+/// Returns the paths in a module's code that refer to its own crate, with their lines.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));

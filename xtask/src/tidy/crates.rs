@@ -18,7 +18,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        // Skip the project template, which uses cargo's default layout.
+        // Skip the project template, which has cargo's default layout.
         if !source.path.starts_with("crates/pintle/template") {
             check_place(source, findings);
         }
@@ -26,8 +26,8 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
     }
 }
 
-/// Checks that a crate has `foo.rs` next to `foo/`, tests in `tests/it`, and a description in the first line of each
-/// file.
+/// Checks that a crate has `foo.rs` next to `foo/`, has its tests in `tests/it`, and describes each file in the
+/// file's first line.
 fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
     if source.path.file_name().is_some_and(|name| name == "mod.rs") {
@@ -43,7 +43,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The tests that are separate programs, because they need a special build of the crate or measure the whole process.
+/// The tests that are separate programs, because they need a special build or measure the whole process.
 const OWN_BINARIES: &[&str] = &["cpu_time", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
@@ -83,8 +83,7 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A macro crate needs no example, because its example is in the crate that re-exports the macro and has the
-        // necessary traits.
+        // A macro crate needs no example, because the crate that re-exports the macro contains its example.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");

@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-/// The crates of each layer, without the prefix `pintle-`, from the lowest to the highest layer.
+/// The crates of each layer without the prefix `pintle-`, lowest layer first.
 const LAYERS: &[&str] = &[
     "delta-fifo derive json meta metrics ratelimit",
     "cel crd events informer kubeconfig leaderelect recorder schema store testing transport workqueue",
@@ -23,8 +23,8 @@ const LAYERS: &[&str] = &[
     "bench conformance xtask",
 ];
 
-/// The crates with stricter rules than their layer: the crate, its allowed dependencies, and the reason for the
-/// rule. The dependency rules also apply to tests.
+/// The crates with stricter rules than their layer: the crate, its allowed dependencies, and the reason. The
+/// dependency rules also apply to dev-dependencies.
 const ONLY: &[(&str, &str, &str)] = &[
     ("admission", "apimachinery cel fieldmanager json meta schema", SERVER),
     ("apiextensions", "apimachinery builtin cel fieldmanager json kinds meta schema store", SERVER),
@@ -49,8 +49,8 @@ const ONLY: &[(&str, &str, &str)] = &[
     ("conformance", "apiserver", "it is an independent witness"),
 ];
 
-/// Explains why the crates of the server have stricter rules. Their tests may use `pintle-testing` to replay inputs,
-/// because client and server tests share this crate.
+/// The reason for the stricter rules of the server's crates. The tests of the server's crates may replay inputs with
+/// `pintle-testing`, which tests of clients and servers share.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.
@@ -83,7 +83,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns an error for each dependency that `name` must not have. In `uses`, `true` marks a dev-dependency.
+/// Returns an error for each dependency that `name` must not have. In `uses`, `true` means a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| contains(layer, name));
     let Some(own) = layer(name) else {
@@ -104,7 +104,7 @@ fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     wrong
 }
 
-/// Returns whether a list of names without the prefix `pintle-` contains a crate.
+/// Returns `true` if a list of names without the prefix `pintle-` contains a crate.
 fn contains(names: &str, name: &str) -> bool {
     names.split(' ').any(|known| known == name.strip_prefix("pintle-").unwrap_or(name))
 }

@@ -17,8 +17,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Returns the targets of all relative Markdown links, with their lines. Skips links inside code
-/// blocks.
+/// Returns the targets of all relative Markdown links outside of code blocks, with their lines.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::{Finding, Source};
 
-/// The maximum number of lines in the folder `src` of a crate, because changing one line rebuilds the whole crate.
+/// The maximum number of lines in a crate's folder `src`, because changing one line rebuilds the whole crate.
 const MAX_LINES: usize = 18_000;
 
-/// The module layers of each crate, from the lowest to the highest.
+/// The module layers of each crate, lowest layer first.
 const LAYERS: &[(&str, &[&str])] = &[
     ("apimachinery", &["clock effort object verb", "object_diff selector validate", "failure", "request", "cluster"]),
     (
@@ -82,7 +82,7 @@ fn wrong_uses(layers: &[&str], path: &Path, text: &str) -> Vec<(Option<usize>, S
 }
 
 /// Returns the top-level modules that the code in a file uses, with the line of each use. `depth` is the number of
-/// `super` segments from the module of the file to the crate root.
+/// `super` segments between the file's module and the crate root.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
     let code = without_comments(text);
     let up = "super::".repeat(depth);
@@ -95,7 +95,7 @@ pub(super) fn without_comments(text: &str) -> String {
     code.join("\n")
 }
 
-/// Returns the paths in the code that start with `root`, without `root`, and with their lines.
+/// Returns the paths in the code that start with `root`, without this prefix and with their lines.
 pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -107,7 +107,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands groups in braces to one path per member. `rest` is a path without its root.
+/// Expands groups in braces to one path per member of the group. `rest` is a path without its root.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

@@ -1,6 +1,7 @@
 //! Checks that comments do not contain marker phrases, and that test names are easy to read.
 //!
-//! A marker phrase can be correct English, but often makes a sentence hard to read, as docs/STYLE.md explains.
+//! A marker phrase can be correct English, but it often makes a sentence hard to read, as docs/STYLE.md
+//! explains.
 
 use std::sync::LazyLock;
 
@@ -37,7 +38,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the lines in comments and documentation outside of code blocks, with their line numbers.
+/// Returns the lines of comments and docs outside of code blocks, with their line numbers.
 fn comments(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     (1..).zip(text.lines()).filter_map(move |(number, line)| {

@@ -1,8 +1,8 @@
-//! Checks Markdown tables of rules. If the last column of a table is `Test`, each cell must contain the name of an
-//! existing test, or the reason why there is none.
+//! Checks Markdown tables of rules. If the last column is `Test`, each cell must name an existing test or say why
+//! there is none.
 //!
 //! If a file declares rows, for example with `Rows: A1-A4, B2.`, its tables must have exactly these rows. A missing
-//! row of a table is a violation of this rule.
+//! row of a table violates this rule.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the rows declared by a file, and the line number of the declaration.
+/// Returns the rows that a file declares, and the line of the declaration.
 fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");
@@ -53,7 +53,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the names in the first column of each table whose first heading is `Row`. A table cell can contain several
+/// Returns the names in the first column of each table whose first heading is `Row`. A cell can contain several
 /// names.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;

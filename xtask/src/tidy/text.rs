@@ -5,7 +5,7 @@ use super::{Finding, Source};
 /// The maximum number of lines in a source file.
 const LONGEST: usize = 600;
 
-/// The extensions of the files that these rules apply to.
+/// The extensions of the files to which these rules apply.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
 
 /// The forbidden words and their replacements.

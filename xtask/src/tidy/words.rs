@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// The type names that several crates may use, each with a reason.
+/// The type names that several crates may define, each with a reason.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -19,8 +19,8 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The text in the manifest descriptions of internal crates. Users do not import internal crates directly, so their
-/// types may have the same names as types of other crates.
+/// A text that the manifest descriptions of internal crates contain. Users do not import from these crates
+/// directly, so their types may share names with types of other crates.
 const INTERNAL: &str = "No stability promise";
 
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
@@ -29,7 +29,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // Skip `pintle-cel`, which users can use without the other crates and whose type names are terms of CEL.
+        // Skip `pintle-cel`, which can be used without the other crates and whose type names are terms of CEL.
         if folder.ends_with("cel") {
             continue;
         }
@@ -73,8 +73,8 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     names
 }
 
-/// Returns the types that a file defines at its top level or re-exports from its private modules. Omits types that
-/// the file re-exports from other crates.
+/// Returns the types that a file defines at its top level or re-exports from its private modules. Types that the
+/// file re-exports from other crates are omitted.
 fn own_types(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for keyword in ["struct", "enum", "trait", "type", "union"] {
@@ -105,7 +105,7 @@ fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str>
     text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
 }
 
-/// Returns `true` if a word looks like the name of a type, and not of a function, module or constant.
+/// Returns `true` if a word looks like the name of a type instead of a function, module or constant.
 fn is_type(word: &str) -> bool {
     word.starts_with(char::is_uppercase) && word.chars().any(char::is_lowercase)
 }

@@ -133,8 +133,8 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact such a host from the
-/// node's network.
+/// Returns a violation if a probe or lifecycle handler specifies a host. If a probe specifies a host, the kubelet
+/// contacts this host from the node's network.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];

@@ -28,8 +28,8 @@ impl<'a> PodView<'a> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Lists the pod and the containers whose security contexts `matches` accepts, for a violation message. A missing
-    /// security context does not match.
+    /// Lists the pod and containers whose security contexts satisfy `matches`, for a violation message. Omits a pod or
+    /// container without a security context.
     pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
@@ -73,7 +73,7 @@ pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }
 
-/// Formats container names as `container "a"` or `containers "a", "b"`, or returns `None` without names.
+/// Formats container names as `container "a"` or `containers "a", "b"`. Returns `None` if there are no names.
 pub(super) fn named(what: &str, names: &[&str]) -> Option<String> {
     (!names.is_empty()).then(|| format!("{} {}", plural(what, names.len()), quoted(names)))
 }

@@ -101,13 +101,12 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
 /// error.
 #[derive(Debug)]
 pub struct CompiledPolicy {
-    /// Whether errors deny the request, which is `false` if the `failurePolicy` is `Ignore`.
+    /// If `true`, errors deny the request. `false` if the `failurePolicy` is `Ignore`.
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
     pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
-    /// The keys of the audit annotations, with the expressions for their values.
     pub(super) audit_annotations: Vec<(String, Expression)>,
     pub(super) mutations: Vec<Mutation>,
     is_reinvocable: bool,

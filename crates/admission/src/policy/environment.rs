@@ -8,7 +8,7 @@ const VARIABLES: &str = "kubernetes.variables";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
-    /// Whether the policy has a `paramKind`, which allows expressions to use `params`.
+    /// `true` if the policy has a `paramKind`, so that expressions can use `params`.
     pub(super) params: bool,
     pub(super) authorizer: bool,
 }
@@ -25,8 +25,8 @@ pub(super) fn base(optional: Optional) -> Environment {
     environment
 }
 
-/// Returns the CEL environment for type-checking a policy. Objects and parameters have types in this environment. An
-/// object or parameter whose schema is `None` has an unknown type. As in kube-controller-manager,
+/// Returns the CEL environment for type-checking a policy. In this environment, objects and parameters have the types
+/// from their schemas, or an unknown type if the schema is `None`. As in kube-controller-manager,
 /// `authorizer.requestResource` is not declared.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
@@ -58,15 +58,15 @@ pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares one of the policy's own variables. As in kube-apiserver, only variables with scalars, lists and maps keep
-/// their types. Variables of all other types become `dyn`.
+/// Declares one of the policy's own variables. As in kube-apiserver, the variable keeps its type only for scalars,
+/// lists and maps. A variable of any other type gets the type `dyn`.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
     let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)
 }
 
-/// The maximum nesting depth of a variable's type. Without a depth limit, each variable could nest the previous
-/// variable's type one level deeper.
+/// The maximum nesting depth of a variable's type. Without this limit, each variable could nest the previous variable's
+/// type one level deeper.
 const MAX_TYPE_DEPTH: usize = 64;
 
 fn of_variable(declared: &Type, depth: usize) -> Type {

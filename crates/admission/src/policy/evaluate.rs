@@ -9,17 +9,15 @@ use pintle_json::Json;
 use super::CompiledPolicy;
 use super::compile::{Expression, Validation, Variable};
 
-/// The cost limits of one expression, of all validations of a policy, and of all its match conditions.
+/// The cost limits for one expression, for all validations of a policy, and for all its match conditions.
 const CALL_BUDGET: u64 = 1_000_000;
 pub(super) const VALIDATION_BUDGET: u64 = 10_000_000;
 const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-/// The maximum length of an expression's message, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
-/// The maximum length of an audit annotation's value, in bytes.
 const MAX_ANNOTATION: usize = 10 * 1024;
-/// The maximum number of variables in a chain of references. kube-apiserver has no such limit.
+/// The maximum length of a chain of variables that refer to each other. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 64;
 
 /// The values of an expression's variables.
@@ -153,7 +151,7 @@ pub(super) struct Scope<'a> {
     budget: Cell<u64>,
     /// The values of the policy's own variables, which are computed on first use.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
-    /// The number of variables that are being computed, because variables can refer to other variables.
+    /// The number of variables that are currently being computed. Computing a variable can require other variables.
     depth: Cell<usize>,
 }
 

@@ -50,7 +50,7 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
-    // Prefer a rule that matches the request's version to a rule that matches another version.
+    // Prefer a rule for the request's version to a rule for another version.
     let position = |rules: &str| {
         let first_match = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))

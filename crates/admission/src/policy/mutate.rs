@@ -9,7 +9,6 @@ use super::CompiledPolicy;
 use super::compile::Mutation;
 use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 
-/// The maximum nesting depth of objects in the result of a mutation.
 const MAX_DEPTH: usize = 256;
 
 /// The error of a mutation that does not result in a valid object.
@@ -87,7 +86,7 @@ fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Mu
     let patch = PatchBody::json_of_policy(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
-        // As in kube-apiserver, a failed `test` operation means that the patch changes nothing.
+        // As in kube-apiserver, the patch changes nothing if a `test` operation fails.
         Err(PatchError::TestFailed(_)) => Ok(object.clone()),
         Err(error) => Err(failed(&error)),
     }

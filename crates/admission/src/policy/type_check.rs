@@ -1,5 +1,5 @@
-//! Checks a validating policy's expressions against the types of the resources that it matches. In a real cluster, a
-//! controller in kube-controller-manager performs this type check.
+//! Checks a validating policy's expressions against the types of the matched resources. In a real cluster, a controller
+//! in kube-controller-manager performs this type check.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::environment;
 
 /// The maximum number of compiled expressions, including variables, for one policy.
 const MAX_CHECKS: usize = 20_000;
-/// The maximum total length of a policy's warnings, in bytes. etcd's maximum object size is a little larger.
+/// The maximum total length of a policy's warnings, in bytes. The maximum is a little lower than etcd's maximum object
+/// size.
 const MAX_WARNINGS: usize = 1 << 20;
 
 /// The type check of one policy, in separate steps, so that the caller can yield between two steps.
@@ -21,7 +22,7 @@ const MAX_WARNINGS: usize = 1 << 20;
 #[derive(Debug)]
 pub struct TypeCheck<'a> {
     spec: &'a Json,
-    /// The fields to check with their expressions, in the order of the warnings.
+    /// The policy fields to check, with their expressions, in the order of the warnings.
     fields: Vec<(String, &'a str)>,
     warnings: BTreeMap<usize, Vec<String>>,
     left: usize,

@@ -1,4 +1,4 @@
-//! The quota usage of pods.
+//! Computes the quota usage of pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,8 +11,8 @@ use pintle_schema::quantity::Quantity;
 use crate::amounts::Amounts;
 use crate::pods::{self, ContainerType};
 
-/// The resources whose requests and limits a quota can restrict. In a quota, one of these names without a prefix
-/// restricts the requests.
+/// The resources whose requests and limits a quota can restrict. In a quota, `cpu`, `ephemeral-storage` and `memory`
+/// without a prefix restrict the requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// The resources that each container must specify if a quota limits them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
@@ -33,12 +33,12 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns a pod's usage, which is empty for a finished pod.
+/// Returns the quota usage of a pod, which is empty for a finished pod.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Returns an error if a container does not specify a resource that the quota limits, unless the pod has
+/// Returns an error if a container does not specify a resource that the quota limits. Accepts a pod with
 /// `spec.resources`.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
@@ -119,10 +119,10 @@ fn own(pod: &Json, side: &str) -> Amounts {
 }
 
 struct ContainerStatuses<'a> {
-    /// The status of each container by name, or the first one if a container has several statuses with resources.
+    /// The status of each container by name. Of several statuses with resources for one container, the map contains the
+    /// first.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
-    /// Whether the kubelet has reported that the pending resize is infeasible.
     infeasible: bool,
 }
 

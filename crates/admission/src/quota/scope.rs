@@ -5,8 +5,8 @@ use pintle_json::Json;
 use super::pod_usage;
 use crate::Attempt;
 
-/// Returns `true` if all of the quota's scopes include the object. Only pods and PersistentVolumeClaims can be in
-/// the scope of a quota.
+/// Returns `true` if all scopes of the quota include the object. Only pods and PersistentVolumeClaims can be in the
+/// scope of a quota.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota

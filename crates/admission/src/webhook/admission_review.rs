@@ -1,4 +1,4 @@
-//! Admission webhook reviews.
+//! Writes admission reviews, and reads the responses of admission webhooks.
 
 use pintle_json::Json;
 use pintle_meta::Status;

@@ -1,4 +1,4 @@
-//! Conversion webhook reviews.
+//! Writes conversion reviews, and reads the responses of conversion webhooks.
 
 use pintle_json::{Json, json};
 
@@ -74,7 +74,7 @@ fn objects(webhook: &ConversionWebhook, uid: &str, review: &Json) -> Result<Vec<
     }
 }
 
-/// Restores the metadata of the sent object, except for labels and annotations, which a webhook can change.
+/// Restores the metadata of the sent object. Keeps the webhook's labels and annotations, which a webhook can change.
 fn restored(mut object: Json, sent: &Json) -> Result<Json, String> {
     for (field, name) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let path = format!("/metadata/{field}");

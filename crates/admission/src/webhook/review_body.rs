@@ -22,7 +22,7 @@ pub fn with_uid(review: &str, uid: &str) -> String {
     review.replacen(UID, uid, 1)
 }
 
-/// Reads a webhook's review, or returns an error if the body is not a review of this version.
+/// Reads a webhook's review. Returns an error if the body is not a review of this version.
 pub(super) fn read(group: &str, version: ReviewVersion, kind: &str, body: &str) -> Result<Json, String> {
     let undecodable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let is_json = body.trim_start().starts_with('{');

@@ -12,9 +12,8 @@ pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     below(schema, path, true, errors);
 }
 
-/// Reports errors in all branches below a schema. In an int-or-string schema, only the schema's `anyOf` and the
-/// `anyOf` of its first `allOf` item may contain types. Outside of these two lists, branches must not contain
-/// types.
+/// Reports errors in all branches below a schema. In an int-or-string schema, only the schema's `anyOf` and the `anyOf`
+/// of its first `allOf` item may contain types. Branches in other positions must not contain types.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {
@@ -26,12 +25,11 @@ fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut F
     });
 }
 
-/// Reports fields that a branch declares but the root schema does not.
+/// Reports fields that a branch declares, but the schema itself does not.
 pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
 }
 
-/// Calls `visit` with each direct branch of a schema and its path.
 pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     for key in BRANCHES {
         let branches = path.member(key);

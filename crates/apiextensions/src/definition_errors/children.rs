@@ -4,7 +4,7 @@ use pintle_json::Json;
 
 use crate::field_path::FieldPath;
 
-/// Calls `visit` with each schema directly inside `schema` and its path: the schemas of fields, items and map values.
+/// Calls `visit` with the path and the schema of each field, and of the list items or map values.
 pub(super) fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {

@@ -9,8 +9,7 @@ use crate::structural::Structural;
 use crate::{embedded, prune, validator};
 
 /// Reports each default that violates its field's schema or the schema's validation rules. Validating all defaults of
-/// the schema takes at most `steps` validation steps. All defaults share the CEL cost budget that applies to one
-/// object.
+/// the schema takes at most `steps` validation steps. All defaults together share the CEL cost budget for one object.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -61,7 +60,6 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
 struct Part<'a> {
     schema: &'a Json,
     structural: &'a Structural,
-    /// The validation rules of the schema and its nested schemas, or `None` if there are none.
     rules: Option<&'a RuleTree>,
 }
 
@@ -93,8 +91,8 @@ impl Check<'_> {
             let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
             self.below(part, deeper.as_ref(), path.member("items"));
         }
-        // As in kube-apiserver, defaults below `additionalProperties` are not checked. In the metadata, such defaults
-        // are forbidden.
+        // As in kube-apiserver, defaults below `additionalProperties` are not checked. Defaults below
+        // `additionalProperties` in the metadata are forbidden.
         if within.is_some() && schema.has("/additionalProperties/default") {
             let why = "must not be set inside additionalProperties applying to object metadata";
             let path = path.member("additionalProperties");
@@ -126,7 +124,7 @@ impl Check<'_> {
     }
 }
 
-/// A path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside one of these fields.
+/// A path that starts at an embedded object, and leads to a value in its `metadata`, `apiVersion` or `kind`.
 struct Within<'a> {
     above: Option<&'a Within<'a>>,
     object: &'a Structural,
@@ -134,7 +132,7 @@ struct Within<'a> {
     step: Option<&'a str>,
 }
 
-/// Returns the errors of a default inside metadata. Validates an object that contains only this default.
+/// Returns the errors of a default inside metadata, by validating an object that contains only this default.
 fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);
@@ -198,7 +196,7 @@ fn placed<'a, E: IntoIterator<Item = FieldError>>(
     })
 }
 
-/// Joins a path and a nested field's path, with a dot even before an index, like kube-apiserver.
+/// Joins a path and a nested field's path. As in kube-apiserver, writes a dot even before an index.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
         // An error about the whole value has an empty path.

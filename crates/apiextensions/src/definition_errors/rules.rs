@@ -7,7 +7,7 @@ use super::children::fields;
 use crate::field_path::FieldPath;
 use crate::rules::{Compiled, Level, RuleEnvironments, RuleSource, is_valid_field_path};
 
-/// The maximum estimated costs of one rule (`StaticEstimatedCostLimit`) and of a schema
+/// The maximum estimated cost of one rule (`StaticEstimatedCostLimit`), and of all rules in a schema
 /// (`StaticEstimatedCRDCostLimit`).
 const RULE_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
@@ -16,8 +16,8 @@ const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
 
-/// Reports errors in the text fields of a schema's rules, such as an empty `rule` or a line break in `message`. Does
-/// not check the rules of nested schemas.
+/// Reports errors in the text fields of a schema's rules, such as an empty `rule` or a line break in `message`. Ignores
+/// the rules of nested schemas.
 pub(super) fn texts(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let rules = path.member(RULES);
     for (at, source) in RuleSource::all(schema).enumerate() {
@@ -120,7 +120,7 @@ struct Place {
     /// The maximum number of values that one object can contain for this schema, or `None` if a surrounding list or map
     /// has no size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost surrounding list for which an update cannot match new items with old items.
+    /// The path of the outermost surrounding list whose new items cannot be matched with old items.
     uncorrelated: Option<String>,
 }
 
@@ -167,7 +167,6 @@ impl Check {
         }
     }
 
-    /// Returns `true` if the schema or a nested schema has an error.
     fn is_faulty(&self, path: FieldPath<'_>) -> bool {
         let path = path.to_string();
         let is_within = |field: &String| {

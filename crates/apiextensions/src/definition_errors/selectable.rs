@@ -45,8 +45,8 @@ pub(super) fn all(version: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns the names in a path and the schema of its field, or no schema for a map value without a schema. A path
-/// has no escapes, so it cannot name a field with a dot.
+/// Returns the names in a path and the schema of its field. Returns no schema for a map value without a schema. Paths
+/// cannot escape dots, so they cannot refer to a field name with a dot.
 fn declared<'a>(root: &'a Json, path: &'a str) -> Result<(Vec<&'a str>, Option<&'a Json>), String> {
     let (mut schema, mut names, mut rest) = (Some(root), Vec::new(), path);
     while !rest.is_empty() {
@@ -65,7 +65,7 @@ fn declared<'a>(root: &'a Json, path: &'a str) -> Result<(Vec<&'a str>, Option<&
     Ok((names, schema))
 }
 
-/// Splits off a delimiter, a text in single quotes, or a name.
+/// Splits off the first token: a delimiter, a text in single quotes, or a name.
 fn first_token(text: &str) -> (&str, &str) {
     let is_delimiter = |letter: char| matches!(letter, '.' | '[' | ']');
     let end = match text.chars().next() {

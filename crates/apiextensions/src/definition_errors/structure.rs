@@ -12,8 +12,8 @@ use crate::structural::Structural;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// The maximum number of list map keys, and the maximum length of a key's default in bytes. Both limits, which
-/// kube-apiserver does not have, bound the cost of comparing items.
+/// The maximum number of list map keys, and the maximum length of a key's default in bytes. These limits on keys, which
+/// kube-apiserver does not have, bound the cost of comparing list items.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
@@ -76,7 +76,6 @@ enum Position {
     Item,
 }
 
-/// Reports errors other than violations of the rules for structural schemas.
 fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
     let is_set = |key: &str| schema[key] == true;
     let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -297,7 +296,6 @@ fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldEr
     errors.forbidden_if(more, path.member("additionalProperties"), why);
 }
 
-/// Reports a schema that changes the type of `apiVersion`, `kind` or `metadata`.
 fn types_of_resource(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     for (key, wanted) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {

@@ -10,8 +10,8 @@ use crate::validator::MAX_STEPS;
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-/// Limits that kube-apiserver does not have. Without these limits, kinds and tables could use too much memory. Each
-/// version becomes a kind with a copy of all names, and a table has a cell for each column of each object.
+/// These limits, which kube-apiserver does not have, bound the memory of kinds and tables. Each version becomes a kind
+/// with a copy of all names. A table has a cell for each column of each object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;
@@ -50,8 +50,8 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Validates the schemas, subresources, columns and selectable fields. A value that is the same in all versions is
-/// validated once.
+/// Validates the schemas, subresources, columns and selectable fields. Validates data that is the same in all versions
+/// only once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let is_same_in_all_versions =
@@ -111,7 +111,7 @@ fn parts(versions: &[&Json]) -> FieldErrors {
 }
 
 /// Reports a keyword that the root of a schema must not have if there is a subresource `status`. kube-apiserver
-/// validates a status with a part of the schema, and these keywords would have no effect there.
+/// validates a status with only a part of the schema, so these keywords would have no effect.
 fn root_error(schema: &Json, path: &str) -> Option<FieldError> {
     const ALLOWED: &[&str] = &[
         "description",

@@ -2,13 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Returns `true` for an IPv4 address, or an IPv6 address that ends with an IPv4 address, allowing leading zeros
-/// in numbers.
+/// Returns `true` for an IPv4 address, or an IPv6 address that ends with an IPv4 address. Accepts leading zeros in
+/// numbers.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && (ipv4(text).is_some() || ipv6(text).is_some())
 }
 
-/// Returns `true` for an IP address with a prefix length, allowing leading zeros in numbers.
+/// Returns `true` for an IP address with a prefix length. Accepts leading zeros in numbers.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let most = match (ipv4(address), ipv6(address)) {
@@ -37,8 +37,8 @@ fn without_zeros(text: &str, separator: char) -> String {
     text.split(separator).map(plain).collect::<Vec<_>>().join(&separator.to_string())
 }
 
-/// Returns `true` for a MAC address of 6, 8 or 20 bytes. Colons or dashes separate pairs of hexadecimal digits, or
-/// dots separate groups of four.
+/// Returns `true` for a MAC address of 6, 8 or 20 bytes. The address has pairs of hexadecimal digits with colons or
+/// dashes between them, or groups of four digits with dots.
 pub(super) fn is_mac(text: &str) -> bool {
     let groups = |separator: char, width: usize, counts: [usize; 3]| {
         let parts: Vec<_> = text.split(separator).collect();

@@ -39,8 +39,7 @@ impl<'a> RuleSource<'a> {
         text.trim().into()
     }
 
-    /// Returns the JSON that Go writes for the `ValidationRule`. Error messages about the rule contain this
-    /// JSON.
+    /// Returns the JSON that Go writes for the `ValidationRule`, which is part of error messages about the rule.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();
@@ -76,7 +75,6 @@ impl RuleEnvironments {
     }
 }
 
-/// A rule's compiled expressions, or the reason why the rule does not compile.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub program: Result<Program, String>,

@@ -1,4 +1,4 @@
-//! Finds the old values for rules, and determines whether an update changes a value.
+//! Finds the old value for each rule, and determines whether an update changes this value.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use crate::structural::Structural;
 /// an unchanged value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path, which rules access as `oldSelf`. The old value is `None` if the object is new,
-    /// or if the new value is in a list whose items cannot be matched with old items.
+    /// The old value at the same path, which rules access as `oldSelf`. `None` if the object is new, or if the new
+    /// value is in a list whose items cannot be matched with old items.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
@@ -23,8 +23,8 @@ pub(super) struct Correlation<'a> {
 enum Ratchet {
     /// A violation becomes a warning if the new value equals the old one.
     Compare,
-    /// The value is in a list item that cannot be matched with an old item. If the boolean is `true`, the surrounding
-    /// list is unchanged, so that a violation becomes a warning.
+    /// The value is in a list item that cannot be matched with an old item. A violation becomes a warning if the
+    /// boolean is `true`, which means that the surrounding list is unchanged.
     Above(bool),
     /// Every violation is an error. This variant applies to new objects, to defaults in a definition, and to `kind` and
     /// `apiVersion`.
@@ -40,7 +40,6 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet: Ratchet::Never }
     }
 
-    /// Returns `true` if the value is unchanged, so that a violation becomes a warning.
     pub(super) fn is_unchanged(&self, shape: &Structural, value: &Json) -> bool {
         match self.ratchet {
             Ratchet::Compare => self.old.is_some_and(|old| is_unchanged(shape, value, old)),

@@ -93,8 +93,8 @@ struct Run {
     errors: FieldErrors,
     budget: u64,
     is_over: bool,
-    /// Whether the rules validate a default in a new definition. For such a default, a rule that does not compile is
-    /// an error. For a stored definition, a rule that does not compile is skipped.
+    /// `true` if the rules validate a default in a new definition. A rule that does not compile is then an error. For
+    /// stored definitions, rules that do not compile are skipped.
     is_default: bool,
 }
 
@@ -103,7 +103,7 @@ impl Run {
         Self { errors: FieldErrors::default(), budget, is_over: false, is_default }
     }
 
-    /// Returns `true` if no further rules must be evaluated, because the budget or the space for errors is exhausted.
+    /// Returns `true` if the evaluation must stop, because the budget or the space for errors is exhausted.
     fn is_stopped(&self) -> bool {
         self.is_over || self.errors.is_full()
     }
@@ -253,7 +253,7 @@ impl Run {
                 }
             }
         }
-        // The path can be as long as the object. Therefore, build it only if the error or the warning is added.
+        // Build the path only if the error or the warning is added, because the path can be as long as the object.
         let error = || {
             let path = match (path, rule.field_path.as_str()) {
                 (path, "") => text(path),

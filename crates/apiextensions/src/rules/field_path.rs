@@ -1,4 +1,4 @@
-//! Parses a rule's `fieldPath`, which is the path from the validated value to a nested value. This path consists of
+//! Parses a rule's `fieldPath`, which is the path from the validated value to a nested value. A `fieldPath` consists of
 //! fields and map keys, for example `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;

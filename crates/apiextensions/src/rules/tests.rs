@@ -1,4 +1,4 @@
-//! Evaluates rules with schemas and objects. The expected texts come from kube-apiserver 1.36.1.
+//! Evaluates rules with schemas and objects. The expected messages are from kube-apiserver 1.36.1.
 
 use pintle_json::{Json, json};
 

@@ -59,7 +59,7 @@ impl Serialize for DiscoveredResources<'_> {
     }
 }
 
-/// An object that is serialized with the given members first.
+/// Serializes an object with the given members first.
 struct First<'a>(&'a Json, &'a [&'a str]);
 
 impl Serialize for First<'_> {

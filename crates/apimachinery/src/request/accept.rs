@@ -91,7 +91,7 @@ pub fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        // kube-apiserver accepts the range `*` only in requests for custom resources.
+        // kube-apiserver accepts `*` without a slash only in requests for custom resources.
         "*" => ("*", ""),
         media => media.split_once('/')?,
     };

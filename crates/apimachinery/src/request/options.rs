@@ -117,8 +117,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // A watch without a resource version begins with the current objects, so the rules for initial events
-        // apply to it as well.
+        // The rules for initial events also apply to a watch without a resource version, because it starts with the
+        // current objects.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -293,11 +293,10 @@ impl DeleteOptions {
     }
 }
 
-/// kube-apiserver first decodes a body into a Go struct of this type.
+/// The Go type into which kube-apiserver first decodes a body.
 const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Returns Go's error for a value that does not fit into a field of DeleteOptions.
 fn wrong_type(value: &Json, field: &str, of: &str) -> Failure {
     let what = match value {
         Json::Number(number) => format!("number {number}"),
@@ -306,8 +305,8 @@ fn wrong_type(value: &Json, field: &str, of: &str) -> Failure {
     Failure::bad_request(format!("json: cannot unmarshal {what} into Go struct field {field} of type {of}"))
 }
 
-/// Returns the message for a body that is not a DeleteOptions object, which depends on whether kube-apiserver
-/// registers the kind.
+/// Returns the error message for a body that is not a DeleteOptions object. The message depends on whether
+/// kube-apiserver registers the kind.
 fn other_kind(version: &str, kind: &str) -> String {
     match (version, kind) {
         ("v1", "Status" | "APIVersions" | "APIGroup" | "APIGroupList" | "APIResourceList") => {

@@ -66,7 +66,7 @@ pub fn parse_int(text: &str) -> Result<i64, Failure> {
     Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}")))
 }
 
-/// Decodes percent escapes and `+`, or returns `None` if the string contains an invalid escape.
+/// Decodes percent escapes and `+`. Returns `None` if the string contains an invalid escape.
 fn decode(text: &str) -> Option<String> {
     if has_broken_escape(text) {
         return None;

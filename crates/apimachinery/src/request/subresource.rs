@@ -1,4 +1,4 @@
-//! The supported subresources.
+//! The subresources that the server supports.
 
 /// The subresource in a request path, or `None` for the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

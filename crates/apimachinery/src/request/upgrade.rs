@@ -1,4 +1,4 @@
-//! Detects upgrade requests.
+//! Detects requests that upgrade the connection, such as WebSocket handshakes.
 
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderValue};

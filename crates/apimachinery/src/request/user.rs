@@ -1,4 +1,4 @@
-//! Users and groups.
+//! The users and groups of requests.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;

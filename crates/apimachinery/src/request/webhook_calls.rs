@@ -1,9 +1,8 @@
 //! The webhook calls of a request.
 //!
 //! Write attempts are synchronous, so they cannot wait for a webhook. An attempt that needs a webhook's response
-//! records the webhook call and fails. The server then calls the webhook and starts a new attempt, which finds the
-//! recorded response. All attempts of a request must compute the same object, so they share the generated values, such
-//! as the uid.
+//! records the required webhook call and fails. The server then calls the webhook, stores its response, and starts a
+//! new attempt. All attempts of a request must compute the same object, so they share generated data, such as the uid.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -101,7 +100,8 @@ struct Calls {
     /// `take_missing_calls`.
     answers: HashMap<WebhookCall, (WebhookAnswer, bool)>,
     missing_calls: Vec<WebhookCall>,
-    /// The results of conversions, or the reasons why they failed, by requested version and the object's JSON.
+    /// Maps a requested version and an object's JSON to the converted object, or to the reason why the conversion
+    /// failed.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
     missing_conversions: Vec<MissingConversion>,
     /// The error of the first failed conversion that an attempt needed.

@@ -132,11 +132,11 @@ pub struct FieldErrors {
     all: Vec<FieldError>,
     /// The total size of all errors and warnings, in bytes.
     size: usize,
-    /// Messages about violations that do not reject the object, which the client receives as warnings.
+    /// Messages about violations that do not reject the object. The client receives these messages as warnings.
     warnings: Vec<String>,
 }
 
-/// The maximum total size of all errors and warnings, in bytes. More errors in one response would not help a client.
+/// The maximum total size of all errors and warnings, in bytes. A response with more errors would not help a client.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {

@@ -37,8 +37,8 @@ const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 /// true, `name` is the prefix of a generated name and may end with `-`.
 pub fn name_errors(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     let masked_name;
-    // Accept a trailing dash of a prefix, because the generated suffix follows it. Like kube-apiserver, this function
-    // does not validate the byte before the dash.
+    // Accept a trailing dash in a name prefix, because the generated suffix follows it. Like kube-apiserver, this
+    // function does not validate the byte before the dash.
     let start = if is_prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {

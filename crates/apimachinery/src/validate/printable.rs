@@ -1,4 +1,4 @@
-//! The characters that Go prints without escaping.
+//! Determines which characters Go prints without escaping.
 
 use std::sync::LazyLock;
 

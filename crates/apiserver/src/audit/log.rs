@@ -1,4 +1,4 @@
-//! The audit log. The log stores a value only once, even if many records contain this value.
+//! The audit log. Records with equal common fields share one copy of these fields.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -39,7 +39,8 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The fields that are usually the same for all requests of one client for one resource. The log stores equal values only once.
+/// The fields that are usually the same for all requests of one client for one resource. Records with equal `Common`
+/// values share one copy.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -78,8 +79,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the shared value that equals `common`. If the value already existed,
-    /// also returns `common`, which the caller must drop after releasing the lock.
+    /// Returns the stored `Common` that equals `common`. If an equal value was already stored, also returns `common`,
+    /// which the caller must drop after releasing the lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {
@@ -102,7 +103,8 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // If only two references remain, this record and the set of shared values are the last users of the value.
+        // With two references left, only this record and the set of shared values still use the `Common`, so remove it
+        // from the set.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

@@ -22,8 +22,8 @@ use crate::registry::{Registry, UpdateSource};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The label of managed APIServices. The value of the label is `true` for the APIService of a custom resource, and
-/// `onstart` for a built-in APIService.
+/// The label of managed APIServices. The label has the value `true` in the APIService of a custom resource, and
+/// `onstart` in a built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
@@ -36,7 +36,7 @@ pub(super) struct ApiServices {
     due: BTreeSet<String>,
     known: HashMap<Key, Vec<String>>,
     served: HashMap<String, usize>,
-    /// The APIServices that refer to a Service. A change to a Service affects only these APIServices.
+    /// The APIServices that refer to a Service. A change to a Service triggers a reconcile of only these APIServices.
     remote: BTreeSet<String>,
 }
 
@@ -144,7 +144,7 @@ struct Available {
 }
 
 impl Available {
-    /// If `service` is `None`, this server serves the group version.
+    /// Determines the availability of a group version. If `service` is `None`, this server serves the group version.
     fn of(registry: &Registry, service: Option<&Json>) -> Self {
         let Some(service) = service else {
             let message = "Local APIServices are always available".into();
@@ -172,8 +172,8 @@ impl Available {
     }
 }
 
-/// Updates the `Available` condition if it is outdated. If the object has changed since it was read, the write fails,
-/// and the change to the object triggers another reconcile.
+/// Updates the `Available` condition if it is outdated. If the APIService has changed since it was read, the write
+/// fails, and that change triggers another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

@@ -28,9 +28,7 @@ const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// The cached definitions by API group.
     groups: BTreeMap<String, DefinitionGroup>,
-    /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
     terminating: BTreeSet<Key>,
     /// Maps each served resource to the definition that was last used to update the API.
@@ -40,7 +38,6 @@ pub(crate) struct Definitions {
 #[derive(Debug, Default)]
 struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
-    /// The names that definitions have reserved.
     reserved_names: Taken,
     /// The definitions that wait until another definition releases a name.
     waiting: BTreeSet<Key>,
@@ -86,7 +83,6 @@ impl Controller for Definitions {
     }
 }
 
-/// Returns the group in the key of a definition, which has the form `PLURAL.GROUP`.
 fn group_of(key: &str) -> &str {
     key.split_once('.').map_or("", |(_, group)| group)
 }
@@ -117,7 +113,6 @@ impl Definitions {
         self.groups.get(group_of(key))?.definitions.get(key)
     }
 
-    /// Updates the cached definition from the store.
     fn refresh(&mut self, registry: &Registry, key: &Key) {
         self.terminating.remove(key);
         let group = self.groups.entry(group_of(key).to_owned()).or_default();
@@ -208,7 +203,7 @@ impl Definitions {
         }
     }
 
-    /// Returns `true` if nothing remains to delete for this definition.
+    /// Deletes a definition's custom resources. Returns `true` if nothing remains to delete for this definition.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = pintle_apiextensions::resource(definition);
         if !has_finalizer(definition) {
@@ -217,8 +212,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = store_name(&resource);
         let objects = all(registry, &store.to_string());
-        // A deleted definition can have objects even if none of its versions is served. Delete the remaining objects
-        // through the storage version.
+        // A deleted definition can have objects even if none of its versions is served. Use the storage version to
+        // delete these objects.
         let storage_version_kind =
             || pintle_apiextensions::storage_version_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
@@ -228,7 +223,8 @@ impl Definitions {
             return true;
         };
         for (_, object) in objects {
-            // Stop if the definition was recreated with the same name. The remaining objects belong to the new definition.
+            // Stop if the definition was recreated with the same name. The remaining custom resources belong to the new
+            // definition.
             let current = registry.db.get(DEFINITIONS, metadata::name(definition));
             if !current.is_some_and(|current| current.uid() == metadata::uid(definition) && current.is_deleting()) {
                 return true;
@@ -261,8 +257,9 @@ impl Definitions {
         false
     }
 
-    /// Removes the controller's finalizer. Removing the finalizer deletes the definition if it has no other finalizers. The
-    /// server stops serving the resource before the write. Clients that observe the deletion can no longer use the resource.
+    /// Removes the controller's finalizer from a definition. Removing the finalizer deletes the definition if it has no
+    /// other finalizers. The server stops serving the resource before this write, so clients that observe the deletion
+    /// can no longer use the resource.
     fn remove_finalizer(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &pintle_apiextensions::resource(definition));
@@ -280,8 +277,8 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes a definition's status. Writes nothing if the definition has changed since it was read, because the change
-    /// triggers another reconcile.
+    /// Writes a definition's status. If the definition has changed since it was read, skips the write, because the
+    /// change triggers another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -327,7 +324,7 @@ impl DefinitionGroup {
     /// Returns the definition with its new status, or `None` if the status does not change.
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
-        // Remove the names of the definition first, because a definition does not conflict with itself.
+        // Remove the definition's own names first, so that the definition does not conflict with itself.
         self.reserved_names.remove(&outline);
         let settled = pintle_apiextensions::settle(&outline, &self.reserved_names, now);
         self.reserved_names.add(&outline);
@@ -442,7 +439,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number of definitions in the test. Changing one of the definitions must create at most `MANY / 10` tree nodes.
+    /// The number of definitions in the test. A change to one definition must create at most `MANY / 10` tree nodes.
     const MANY: usize = 1000;
 
     struct Cluster {
@@ -463,7 +460,7 @@ mod tests {
             self.put_named(plural, plural, group, version);
         }
 
-        /// Stores a definition whose names are not accepted yet.
+        /// Stores a definition before the controller has accepted its names.
         fn put_named(&self, plural: &str, kind: &str, group: &str, version: &str) {
             let schema = json!({"openAPIV3Schema": {"type": "object"}});
             let version = json!({"name": version, "served": true, "storage": true, "schema": schema});

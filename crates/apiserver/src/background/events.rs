@@ -10,19 +10,19 @@ use tokio::time::Instant;
 use super::{Controller, all};
 use crate::registry::Registry;
 
-/// The store keeps the events of both API groups under this resource.
+/// Both API groups of events share this resource name in the store.
 const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The maximum delay before an expired event is deleted. This delay lets one call delete all events that expire within
-/// the delay.
+/// The maximum delay before an expired event is deleted. The delay lets one call of `work` delete several expired
+/// events.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The expiry times and keys of all events. The keys of the map are the revisions of the events' last writes, so
-    /// the map is sorted by expiry.
+    /// The expiry times and keys of all events. The map is sorted by expiry, because its keys are the revisions of the
+    /// events' last writes.
     due: BTreeMap<u64, (Instant, Key)>,
 }
 
@@ -39,7 +39,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// If the time of an event's last write is unknown, the event expires after a full `LIFETIME` from now.
+    /// Sets the expiry of an event with an unknown write time to a full `LIFETIME` from now.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;

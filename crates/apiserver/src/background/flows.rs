@@ -26,7 +26,7 @@ const DANGLING: &str = "Dangling";
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     due: BTreeSet<Key>,
-    /// Whether a PriorityLevelConfiguration was created or deleted since the last reconcile.
+    /// `true` if a PriorityLevelConfiguration was created or deleted since the last reconcile.
     levels: bool,
 }
 

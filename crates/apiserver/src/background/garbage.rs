@@ -1,14 +1,13 @@
-//! Garbage collection. Background deletion deletes dependents after the deletion of their last owner. Foreground
-//! deletion deletes the dependents first, and then the owner. The orphan policy removes owner references instead of
-//! deleting the dependents.
+//! Collects garbage. Background deletion deletes dependents after the deletion of their last owner. Foreground deletion
+//! deletes the dependents first, and then the owner. The orphan policy removes owner references instead of deleting the
+//! dependents.
 //!
-//! The collector tracks only objects with owner references, indexed by the UIDs of their owners. Objects without owner
-//! references use no memory in the collector. The collector reads owners from the store, which can be newer than the
-//! changes that the collector has observed. If an owner has unobserved changes, it may have untracked dependents, so
-//! the collector processes the owner later.
+//! The collector tracks only objects with owner references, indexed by the UIDs of their owners. The collector reads
+//! owners from the store, which can be ahead of the changes that the collector has observed. An owner with unobserved
+//! changes may have untracked dependents, so the collector processes the owner later.
 //!
-//! The collector does not delete an object if the kind of the object or the kind of an owner is not served. The
-//! collector checks these skipped objects again when the served kinds change.
+//! The collector does not delete an object if the kind of the object or the kind of an owner is not served. When the
+//! served kinds change, the collector checks the skipped objects again.
 
 mod deleted;
 mod owners;
@@ -39,7 +38,7 @@ use self::release::{drop_finalizer, drop_references, has_finalizer, requester, u
 use super::{Controller, all};
 use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
 
-/// The minimum and maximum delay before a retry. The delay doubles with each retry.
+/// The minimum and maximum delay before a retry. The retry delay doubles with each retry.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
 
@@ -53,17 +52,14 @@ pub(super) struct Collector {
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
-    /// Dependents with new owner references, which must be checked for owners in other namespaces.
+    /// Dependents with new owner references. The collector must check whether these owners are in other namespaces.
     unchecked: HashSet<Location>,
-    /// Dependents with an owner whose kind is not served. The set also contains owners that cannot orphan a dependent,
-    /// because the kind of the dependent is not served.
+    /// Dependents with an owner whose kind is not served. Also contains owners that cannot orphan a dependent of an
+    /// unserved kind.
     unserved: HashSet<Location>,
     failed: HashSet<Location>,
-    /// The time of the next retry of the failed objects, and the current retry delay.
     retry: Option<(Instant, Duration)>,
-    /// The kinds that the server served at the last call of `work`.
     kinds: Arc<Kinds>,
-    /// The revision of the latest observed change to a CustomResourceDefinition.
     definitions_revision: u64,
     /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
     served_revision: watch::Receiver<u64>,
@@ -109,12 +105,12 @@ impl Controller for Collector {
             self.deleted_owners.add(change.resource(), &change.new);
             dependents.into_iter().for_each(|dependent| self.enqueue(dependent));
         }
-        // Owners in foreground deletion may be waiting for the deletion of this object.
+        // Enqueue the owners, because an owner in foreground deletion may be waiting for the deletion of this object.
         self.enqueue_owners(&change.new, &change.new.owner_references());
         true
     }
 
-    /// Failed objects are retried with exponential back-off.
+    /// Processes the queued objects. Retries failed objects with exponential back-off.
     async fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> Option<Instant> {
         self.update_kinds(registry);
         if self.retry.is_some_and(|(due, _)| due <= Instant::now()) {
@@ -158,7 +154,7 @@ impl Controller for Collector {
             std::future::pending::<()>().await;
         }
         let revision = self.definitions_revision;
-        // The wait fails if the CustomResourceDefinition controller has ended, and the collector then stops waiting.
+        // Ignore an error, because it only means that the CustomResourceDefinition controller has ended.
         drop(self.served_revision.wait_for(|served| *served >= revision).await);
     }
 }
@@ -188,8 +184,8 @@ impl Collector {
         self.definitions_revision = self.definitions_revision.max(definition.revision());
     }
 
-    /// Returns `true` if the served kinds do not include the last observed change to a definition yet. Returns `false`
-    /// if the CustomResourceDefinition controller has ended.
+    /// Returns `true` until the served kinds include the last observed change to a definition. Returns `false` if the
+    /// CustomResourceDefinition controller has ended.
     fn awaits_kinds(&self) -> bool {
         *self.served_revision.borrow() < self.definitions_revision && self.served_revision.has_changed().is_ok()
     }
@@ -259,8 +255,6 @@ impl Collector {
         }
     }
 
-    /// Enqueues an object's owners by kind and name, because the owners' resources and
-    /// keys are unknown. [`resolve`] finds the owners later.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -314,7 +308,7 @@ impl Collector {
             has_unserved |= kind.is_none();
             let Some(kind) = kind else { continue };
             let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            // If one dependent cannot be written, continue with the others.
+            // Continue with the other dependents if the write of one dependent fails.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
@@ -330,8 +324,8 @@ impl Collector {
     }
 
     /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that
-    /// are not being deleted yet. After each dependent is deleted, this method is called again. Each later call first
-    /// checks the dependent that blocked the owner in the previous call.
+    /// are not being deleted yet. The collector calls this method again after the deletion of each dependent. Each call
+    /// first checks the dependent that blocked the owner in the previous call.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -417,7 +411,7 @@ impl Collector {
         let options = DeleteOptions {
             propagation: Some(policy),
             uid: Some(object.uid().into_owned()),
-            // A later version may have other owners.
+            // Delete only this version, because a later version may have other owners.
             resource_version: Some(object.revision().to_string()),
             ..DeleteOptions::default()
         };

@@ -39,7 +39,7 @@ impl Controller for Kubernetes {
     }
 }
 
-/// Creates missing objects and restores the endpoints. An existing Service stays unchanged.
+/// Creates missing objects and restores the endpoints. Does not change an existing Service.
 pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     let options = options();
     let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());

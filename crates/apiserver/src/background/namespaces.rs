@@ -22,12 +22,11 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::registry::{Registry, UpdateSource};
 
-/// The time after the deletion of a namespace during which the controller does nothing, so that clients can observe the
-/// terminating namespace.
+/// The delay before the controller empties a deleted namespace. The delay lets clients observe the terminating
+/// namespace.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
-/// The interval between checks of a terminating namespace that still contains objects.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds, and of finalizers, in the status.
+/// The maximum number of kinds, and the maximum number of finalizers, that the status lists.
 const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
@@ -105,7 +104,7 @@ fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
 }
 
-/// Deletes a namespace's contents and returns the remaining objects. Returns `None` if the namespace is no longer
+/// Deletes the objects in a namespace and returns the remaining objects. Returns `None` if the namespace is no longer
 /// terminating.
 async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
@@ -222,7 +221,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
 }
 
 /// Writes a subresource of a terminating namespace as the user of the namespace controller. Skips a write that would
-/// have no effect. Admission may reject the write.
+/// have no effect. Does nothing if admission rejects the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };

@@ -34,20 +34,18 @@ const EXPRESSIONS_PER_TURN: usize = 64;
 /// The maximum number of schemas that are cached for later checks. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
-/// Checks policies. Like kube-controller-manager, the controller checks a policy when its spec changes. Unlike
-/// kube-controller-manager, the controller also checks a policy when a custom resource definition in one of the
-/// policy's groups changes. Therefore, the policy and the definition can be created in any order.
+/// The controller that checks policies. Like kube-controller-manager, the controller checks a policy when its spec
+/// changes. Unlike kube-controller-manager, the controller also checks a policy when a custom resource definition in
+/// one of the policy's groups changes. Therefore, the policy and the definition can be created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The changed policies. The value is `true` if the policy must be checked again, even though its generation is
-    /// unchanged.
+    /// The changed policies. The map's value is `true` for a policy that must be checked again although its generation
+    /// is unchanged.
     due: BTreeMap<Key, bool>,
     definitions: BTreeSet<Key>,
-    /// The revision of the latest change to a CustomResourceDefinition.
     changed_revision: u64,
     /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
     served_revision: watch::Receiver<u64>,
-    /// Wakes the CustomResourceDefinition controller to make it update `served_revision`.
     wake: watch::Sender<()>,
 }
 
@@ -59,7 +57,8 @@ impl PolicyStatus {
     async fn wait_for_kinds(&mut self) {
         self.wake.send_replace(());
         let changed_revision = self.changed_revision;
-        // The wait fails if the CustomResourceDefinition controller has ended, and this controller then uses the last known kinds.
+        // Ignore an error. It means that the CustomResourceDefinition controller has ended, and that the last known
+        // kinds are used.
         drop(self.served_revision.wait_for(|served_revision| *served_revision >= changed_revision).await);
     }
 
@@ -158,7 +157,7 @@ struct Checks<'k> {
 
 /// Whether a schema describes a policy's objects or its parameters. The CEL types need different names, because the
 /// objects and the parameters can have the same kind, or kinds with the same name. As in kube-controller-manager, a
-/// type name consists of the kind and a number. In kube-controller-manager, the number depends on the time.
+/// type name consists of the kind and a number. The numbers in kube-controller-manager's type names depend on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TypeName {
     Objects = 1,
@@ -208,13 +207,13 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Yields to other tasks, and then moves the caller's computation up to its next `.await` to another thread.
+/// Yields to other tasks, and then offloads the caller's code up to the next `.await`.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;
 }
 
-/// Applies the status. If the policy's spec has changed since the check, this change triggers another check.
+/// Writes the status of a policy. If the policy's spec has changed since the check, that change triggers another check.
 fn write_status(
     registry: &Registry,
     kind: &Arc<Kind>,

@@ -21,15 +21,15 @@ const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
 #[derive(Debug, Default)]
 pub(super) struct Aggregator {
-    /// The outlines that the last call of `work` used, keyed by the revision of the ClusterRole.
+    /// The ClusterRole outlines from the last call of `work`, keyed by the ClusterRole's revision.
     outlines: HashMap<u64, Json>,
 }
 
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose rules are outdated. If another aggregated role selects a written role, the
-    /// write triggers another call of `work`.
+    /// Writes the aggregated roles whose rules are outdated. Each write triggers another call of `work` if another
+    /// aggregated role selects the written role.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES)
             .map(|(_, role)| match self.outlines.remove(&role.revision()) {
@@ -103,8 +103,8 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes a role's rules. Writes nothing if the role has changed since it was read, because the change triggers another
-/// call of `work`.
+/// Writes a role's rules. If the role has changed since it was read, skips the write, because the change triggers
+/// another call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };

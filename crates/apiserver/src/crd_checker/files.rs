@@ -1,4 +1,4 @@
-//! Checks manifest files.
+//! Checks the manifest files of definitions and custom resources.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct CheckedManifest {
     pub rejection: Option<Rejection>,
 }
 
-/// Prints the check's result, the costs of rules in percent of the cost limit, and the warnings.
+/// Prints the result of the check, the warnings, and the cost of each rule in percent of the cost limit.
 impl fmt::Display for CheckedManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {}, {}: ", self.path.display(), self.document, self.object)?;

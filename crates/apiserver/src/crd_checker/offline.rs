@@ -1,4 +1,4 @@
-//! The API without a running server: a registry of kinds and the CustomResourceDefinition controller.
+//! The API without a running server, which consists of a registry of kinds and the CustomResourceDefinition controller.
 
 use std::sync::Arc;
 
@@ -60,8 +60,8 @@ impl Sample {
         Self { body: RawBody::json(value.to_string()), value }
     }
 
-    /// Adds the type and the name if the manifest omits them. If the manifest is complete, the body stays unchanged,
-    /// because a change would hide duplicate keys.
+    /// Adds the type and the name if the manifest omits them. A complete manifest stays unchanged, because re-encoding
+    /// it would hide duplicate keys.
     fn with_defaults(self, default_type: &DefaultType, name: &str) -> Self {
         let (mut value, has_name) = (self.value.clone(), self.has_name());
         value.set_default("apiVersion", default_type.api_version.as_str());
@@ -198,7 +198,7 @@ impl Offline {
         let (resource, key) = (target.resource_key(), target.key());
         let stored = self.registry.db.get(&resource, &key);
         let mut stored = stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
-        // A create request drops the status, so write the old status separately for transition rules.
+        // Write the old status separately, because a create request drops the status, and transition rules need it.
         if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
             let mut object = stored.decode();
             object.set("apiVersion", stored.version());

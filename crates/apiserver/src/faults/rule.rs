@@ -1,4 +1,4 @@
-//! Fault rules. A rule consists of a scripted fault and of conditions that select the affected requests.
+//! Fault rules. Each rule has a scripted fault, and conditions that select the affected requests.
 
 use std::time::Duration;
 
@@ -239,8 +239,7 @@ pub(super) struct ArmedRule {
     /// The number of matching requests that were ignored because of [`Rule::after`].
     ignored_matches: u32,
     fire_count: u32,
-    /// A token that is cancelled when the rule is removed. After the cancellation, watches that the rule has delayed
-    /// send their delayed events.
+    /// A token that is cancelled when the rule is removed. Watches then send the events that the rule has delayed.
     removed: CancellationToken,
     _cancel_on_drop: DropGuard,
 }
@@ -252,7 +251,6 @@ impl ArmedRule {
         Self { id, rule, random, added_at: Instant::now(), ignored_matches: 0, fire_count: 0, removed, _cancel_on_drop }
     }
 
-    /// Returns `true` if the rule fires for `request`, and updates the counters.
     pub(super) fn try_fire(&mut self, request: &Request<'_>) -> bool {
         if self.is_spent() || !self.rule.matches(request) || self.added_at.elapsed() < self.rule.from {
             return false;
@@ -276,7 +274,6 @@ impl ArmedRule {
         self.rule.until.is_some_and(|until| self.added_at.elapsed() >= until)
     }
 
-    /// Returns `true` if the rule can no longer fire and can be dropped.
     pub(super) fn can_be_dropped(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_expired(),
@@ -290,7 +287,6 @@ impl ArmedRule {
         self.added_at.checked_add(self.rule.until?)
     }
 
-    /// Returns a token that is cancelled when the rule is removed.
     pub(super) fn removed(&self) -> CancellationToken {
         self.removed.clone()
     }

@@ -72,8 +72,8 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
 
-/// Returns a discovery document for all API groups, with its ETag. The cached discovery document is in JSON, the most
-/// common format. For other formats, the server encodes the document for each request.
+/// Returns a discovery document for all API groups, with its ETag. Only the JSON form of the document is cached. The
+/// server encodes less common formats again for each request.
 async fn all(
     registry: &Registry,
     kinds: &Arc<Kinds>,

@@ -40,16 +40,16 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// A request body that is either still arriving or complete. If a fault rule needs the object name in the body, the
-/// server reads the body early.
+/// A request body that is either still arriving or complete. A body is already complete if a fault rule needed the
+/// object name in the body.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
 }
 
-/// Reads the whole request body and waits for a permit to process it. The requester releases the permit while it waits
-/// for a webhook, and otherwise keeps it. The body counts towards the body budget until the request ends, because the
-/// server keeps the decoded object until then.
+/// Reads the whole request body and waits for a permit to process it. The requester keeps the permit, except while it
+/// waits for a webhook. The body counts towards the body budget until the request ends, because the server keeps the
+/// decoded object until then.
 ///
 /// If the body, the stored object or the schema is large, the code up to the next `.await` is offloaded to another
 /// thread.
@@ -92,7 +92,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns kube-apiserver's error for an overloaded server. Clients retry a request after this error.
+/// Returns kube-apiserver's error for an overloaded server. Clients retry requests after a "too many requests" error.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)

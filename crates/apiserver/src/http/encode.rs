@@ -26,16 +26,30 @@ use crate::watch::Watcher;
 
 pub(crate) enum Reply {
     /// One object. The object's `kind` determines the columns of a table.
-    Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
-    /// A list of objects.
-    List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
-    /// A Status without an object.
-    Status { status: Box<Status>, format: ResponseFormat },
-    /// A watch, which is a stream of events.
-    Watch { watcher: Box<Watcher> },
-    /// Any other response.
-    Raw { code: u16, headers: HeaderMap, body: Bytes },
-    /// The response of a scripted fault, which replaces the result.
+    Object {
+        code: u16,
+        kind: Arc<Kind>,
+        object: Served,
+        format: ResponseFormat,
+    },
+    List {
+        kind: Arc<Kind>,
+        list: ListReply,
+        format: ResponseFormat,
+    },
+    Status {
+        status: Box<Status>,
+        format: ResponseFormat,
+    },
+    Watch {
+        watcher: Box<Watcher>,
+    },
+    Raw {
+        code: u16,
+        headers: HeaderMap,
+        body: Bytes,
+    },
+    /// The response of a scripted fault, which replaces the real response.
     Fault(Answer),
 }
 

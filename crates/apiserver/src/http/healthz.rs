@@ -30,7 +30,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
     })
 }
 
-/// Formats the results of all checks, or `ok` if all checks pass and `verbose` is not set.
+/// Formats the results of all checks. Returns only `ok` if all checks pass and `verbose` is not set.
 fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
     let excluded: Vec<_> = call.query.all("exclude").collect();
     let (mut text, mut healthy) = (String::new(), true);

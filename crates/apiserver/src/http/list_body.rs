@@ -21,7 +21,7 @@ use pintle_storage::{Neighbours, Stored};
 
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 
-/// The approximate size of a segment of a compressed body, in bytes, before compression.
+/// The approximate uncompressed size of a segment of a compressed body, in bytes.
 const GZIP_PART: usize = 16 * 1024;
 
 /// An encoder that writes a list's body in segments.
@@ -38,8 +38,8 @@ pub(super) struct ListBody {
     /// the store just before it sends the object.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether the body is compressed. If `true`, [`next_compressed`](Self::next_compressed) encodes groups of
-    /// neighbouring objects.
+    /// If `true`, the body is compressed, and [`next_compressed`](Self::next_compressed) encodes groups of neighbouring
+    /// objects.
     gzipped: bool,
 }
 
@@ -47,7 +47,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// A YAML list. The text `end` follows the last item.
+    /// A YAML list. The encoder writes the text `end` after the last item.
     Yaml {
         end: String,
     },
@@ -64,7 +64,6 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a YAML body. The members of the objects are in alphabetical order.
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
@@ -75,8 +74,9 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. The server encodes all objects first, because the length of the list comes before the
-    /// objects. If an encoded object does not fit into the cache, the server encodes the object again for the response.
+    /// Creates a protobuf body. Encodes all objects before the response starts, because the length of the list comes
+    /// before the objects. Objects whose encoding does not fit into the cache are encoded a second time for the
+    /// response.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -108,8 +108,8 @@ impl ListBody {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment, which is empty at the end of the list. All segments except the last are long enough to
-    /// be compressed.
+    /// Returns the next segment, which is empty at the end of the list. Each segment except the last is long enough to
+    /// be worth compressing.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
@@ -195,7 +195,8 @@ impl ListBody {
         self.objects = None;
     }
 
-    /// Returns a compressed segment of the next objects. The store caches the segment for other list responses.
+    /// Returns a compressed segment of the next objects. The store caches the compressed segment for other list
+    /// responses.
     fn next_compressed(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
         let Some(neighbours) = self.neighbours() else { return Ok(None) };
         let encoding =
@@ -209,9 +210,9 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if its encoding is the same for all clients. The group that
-    /// contains the first object of the list is excluded, because no comma comes before the first object. Large groups
-    /// are also excluded, because compressing them would block other tasks.
+    /// Returns the next group of neighbouring objects if its encoding is the same for all clients. Returns `None` for
+    /// the first group of the list, because no comma comes before the first object. Also returns `None` for a large
+    /// group, because compressing it would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -224,7 +225,7 @@ impl ListBody {
         (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * GZIP_THRESHOLD).then_some(neighbours)
     }
 
-    /// Streams `first` and then all other segments. Each segment is encoded only when the connection can send it.
+    /// Streams `first` and then all other segments. Encodes each segment only when the connection can send it.
     pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, gzipped: bool) -> ResponseBody {
         self.gzipped = gzipped;
         let (turns, zip) = (turns.clone(), gzipped.then(Gzip::default));
@@ -245,8 +246,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Adds the cost of checking one object and processing `bytes` bytes. If the cost since the last yield is already
-    /// too high, this method first yields to other tasks.
+    /// Adds the cost of checking one object and processing `bytes` bytes. First yields to other tasks if the
+    /// accumulated cost is already too high.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -259,7 +260,6 @@ impl ListEffort {
 }
 
 struct Sending {
-    /// The next segment, or an empty buffer if the segment is not encoded yet.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,

@@ -1,4 +1,4 @@
-//! Negotiates response formats.
+//! Negotiates the format of a response from the `Accept` header.
 
 use http::header::ACCEPT;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -21,7 +21,7 @@ pub(crate) enum Offer {
     Object,
     List,
     Watch,
-    /// An object that the server creates for the response and does not store, so it has no table form.
+    /// An object without a table form, which the server creates only for the response.
     Transient,
     Document,
 }
@@ -64,8 +64,8 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable(MEDIA_TYPES))
 }
 
-/// Returns `true` if a response in this format can be encoded as protobuf. Metadata can always be encoded as protobuf.
-/// Tables never can.
+/// Returns `true` if a response in this format can be encoded as protobuf. Metadata always has a protobuf encoding, and
+/// a table never has one.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -87,8 +87,6 @@ fn is_known_to_routes(clause: &Clause) -> bool {
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-/// Returns the transformation that an `Accept` clause requests,
-/// or `None` if the endpoint does not offer the transformation.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let requested = clause.transform();
     let RequestedTransform { name, group, version } = &requested;

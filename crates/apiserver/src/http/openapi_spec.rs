@@ -17,7 +17,7 @@ use super::encode::Reply;
 use crate::registry::Registry;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types that request protobuf. Protobuf responses always have the second of these media types.
+/// The media types with which clients request protobuf. The second one is also the media type of protobuf responses.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -106,7 +106,8 @@ fn v2_reply(call: &Call, document: Document, media: &'static str) -> Reply {
     }
 }
 
-/// Returns a document with a `Content-Length` header. Other long responses have no `Content-Length` header.
+/// Returns a document with a `Content-Length` header. Long responses of other endpoints have no `Content-Length`
+/// header.
 fn reply_with_length(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }
@@ -126,7 +127,7 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// Returns `true` if `If-None-Match` matches. As in RFC 9110, the header can be a list, contain weak tags, or be `*`.
+/// Returns `true` if `If-None-Match` matches. As in RFC 9110, the header is a list of tags, which can be weak, or `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

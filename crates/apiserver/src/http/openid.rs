@@ -23,7 +23,7 @@ pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     cached(&document, "application/json")
 }
 
-/// Returns the public keys. The list of keys is empty if the system could not provide random bytes for a key.
+/// Returns the public keys. The list of keys is empty if the operating system provided no random bytes to create a key.
 pub(super) fn keys(registry: &Registry) -> Reply {
     let keys: Vec<Json> = registry.authenticator.public_key().into_iter().collect();
     cached(&json!({"keys": keys}), "application/jwk-set+json")

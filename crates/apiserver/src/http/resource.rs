@@ -80,7 +80,7 @@ pub(super) async fn serve(
     }
 }
 
-/// If the kind has a conversion webhook, returns a target that records the required conversions in `call`.
+/// Returns a target that records the required webhook conversions in `call`, if the kind has a conversion webhook.
 fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTarget) -> RequestTarget {
     // A plan does not call webhooks, because the webhooks belong to the live cluster.
     if registry.db.is_mirror() {
@@ -100,8 +100,8 @@ fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTar
     target
 }
 
-/// Responds to a proxy request with an error, because there are no backends. If the
-/// path is the backend's root without a trailing slash, the response is a redirect.
+/// Responds to a proxy request with an error, because there are no backends. The response is a redirect if the path is
+/// the backend's root without a trailing slash.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {
@@ -228,8 +228,8 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// Returns the 405 failure for a handler that does not support the method of the request. If the route itself is
-/// missing, the failure has another message.
+/// Returns the 405 failure of a handler that does not support the request's method. If the route itself is missing, the
+/// server returns a different message.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

@@ -107,7 +107,7 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
 }
 
 /// Waits until the store reaches the revision `version`. Returns a failure if the store does not reach the revision
-/// before a timeout. A view with a fixed revision never reaches a later revision, so the wait times out.
+/// before a timeout. For a view with a fixed revision, the wait for a later revision always times out.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

@@ -26,8 +26,8 @@ pub(super) async fn read_object(
 ) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // If the body has no kind, kube-apiserver responds only if `fieldValidation` is `Ignore`. For all other values
-        // of `fieldValidation`, kube-apiserver fails without a response, and this server responds with status 415.
+        // For a body without a kind, kube-apiserver responds only if `fieldValidation` is `Ignore`. For other values of
+        // `fieldValidation`, kube-apiserver fails without a response, so this server chooses the status 415.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -39,8 +39,8 @@ pub(super) async fn read_object(
     Ok(decode::RawBody::new(body::read(registry, call, request_body).await?, media))
 }
 
-/// Decodes the body of a request. This function takes the body by value, because a parsed YAML body must not stay in
-/// memory while webhooks are called.
+/// Decodes the body of a request. Takes the body by value, so that a parsed YAML body is dropped before webhooks are
+/// called.
 pub(super) fn decoded(
     call: &mut Call,
     kind: &Arc<Kind>,
@@ -76,7 +76,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns the request's writer. The writer also records whether the requester may create an object.
+/// Returns the request's writer, which also records whether the requester may create an object.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,

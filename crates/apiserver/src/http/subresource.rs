@@ -66,7 +66,6 @@ pub(super) async fn scale(
     Ok(sent::written_reply(kind, written, format))
 }
 
-/// Handles a POST request whose body is not stored as an object.
 pub(super) async fn post(
     registry: &Arc<Registry>,
     call: &mut Call,

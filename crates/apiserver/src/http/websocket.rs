@@ -31,10 +31,8 @@ use crate::watch::{Frame, Watcher};
 
 /// The maximum length of a client's messages, in bytes. The server ignores the content of the messages.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// The maximum time to wait for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A watch whose connection has not been upgraded yet.
 #[derive(Debug)]
 pub(crate) struct Socket {
     connection: OnUpgrade,
@@ -60,8 +58,8 @@ impl Socket {
     }
 }
 
-/// Creates the reply for a watch request, over a WebSocket if the client requests one. Only HTTP/1.1 connections
-/// support the upgrade.
+/// Creates the reply for a watch request. The reply uses a WebSocket if the client requests one. Only HTTP/1.1
+/// connections can be upgraded to a WebSocket.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     let is_requested = call.method == Method::GET && is_websocket(&call.headers);
     let Some(connection) = call.upgrade.take().filter(|_| is_requested) else { return Reply::Watch { watcher } };
@@ -155,7 +153,7 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
 
 enum End {
     Close,
-    /// Do not send a close frame before closing the connection.
+    /// Close the connection without a close frame.
     Cut,
     Torn(Bytes),
 }

@@ -149,7 +149,7 @@ async fn delete_options(
     let body = body
         .value(("v1", "DeleteOptions"))
         .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
-    // Deleting a collection can take a long time.
+    // Release the permit, because deleting a collection can take a long time.
     call.requester.release_permit();
     DeleteOptions::from_body(&body)
 }

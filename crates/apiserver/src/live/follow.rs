@@ -16,8 +16,8 @@ use super::{Collection, Live, contains, version};
 
 const PAGE: usize = 500;
 const WATCH_SECONDS: u64 = 300;
-/// A watch that has not ended this number of seconds after its timeout is dropped, because its connection is probably
-/// lost.
+/// The number of seconds after a watch's timeout at which a still open watch is dropped, because its connection is
+/// probably lost.
 const WATCH_GRACE: u64 = 60;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The pause after a watch that failed or ended too early. The pause doubles with each further failed watch, up to
@@ -26,12 +26,10 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A watch that ends without an event before this duration counts as failed.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// The maximum size of an event, in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
 const EXPIRED_CODE: u16 = 410;
 
 impl Live {
-    /// Lists a collection, and spawns a task that watches it until the server shuts down.
     pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, collection: Collection) -> Result<(), Refusal> {
         let version = self.list(&kind, &collection).await?;
         self.complete.write().insert(collection.clone());
@@ -100,8 +98,8 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. If the kind is served again, the next request for its collection loads the
-    /// objects again.
+    /// Marks a collection as not loaded. If the kind is served again later, the next request for the collection loads
+    /// its objects again.
     fn forget(&self, collection: &Collection) {
         self.complete.write().remove(collection);
         self.collections.lock().remove(collection);
@@ -118,7 +116,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // `rest` is an incomplete line without a line break, because complete lines have already been removed.
+            // `rest` contains no line break, because complete lines have already been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

@@ -50,7 +50,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // Do not forward the body of a read request. The body of a read request has no meaning, and the client may never send all of it.
+        // Do not forward the body of a read request, because it has no meaning and may never arrive completely.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.body_budget.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,

@@ -24,7 +24,7 @@ use crate::http::Incoming;
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
-/// The maximum size of a response, in bytes. A response is a list page or an object.
+/// The maximum size of a response, in bytes. The largest responses are list pages.
 const LARGEST_RESPONSE: usize = 1 << 30;
 
 #[derive(Clone)]
@@ -153,7 +153,6 @@ impl Refusal {
         Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// Creates the error for a GET request that returned a different object.
     pub(super) fn wrong_object(key: &str) -> Self {
         let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
@@ -178,8 +177,8 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Returns `true` if the object does not exist. A 404 error that does not name the object means that the cluster
-    /// does not serve the object's resource.
+    /// Returns `true` if the object does not exist. A 404 error without the object's name means that the cluster does
+    /// not serve the resource.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }

@@ -1,4 +1,4 @@
-//! A plan's changes, and their text form.
+//! The changes of a plan, and how they are formatted as text.
 
 use std::fmt;
 
@@ -95,13 +95,12 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 
 impl PlannedChange {
     /// Returns the combined effect of all writes to one object. Returns `None` if the writes cancel each other out, or
-    /// if the object is only a report, such as an Event.
+    /// if the object only reports information, such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // The kind of a custom resource is unknown if its definition was deleted. Use the plural name of the resource
-        // instead.
+        // Use the plural name of the resource if the kind is unknown because its definition was deleted.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
         // A write that only marks an object for deletion records no `apiVersion`, so use the `apiVersion` of the object

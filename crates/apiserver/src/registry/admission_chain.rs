@@ -1,8 +1,9 @@
 //! The chain of admission plugins. Each plugin can change or reject a request.
 //!
-//! The server calls each [`Plugin`] twice: the plugin can first change the object, and then validates the resulting
-//! object. Plugins are called for every create, update, delete and connect request, and for POST requests to
-//! subresources. Plugins are also called for writes by controllers, and for each object of a `deletecollection` request.
+//! The server calls each [`Plugin`] twice: first [`Plugin::admit`], which can change the object, and then
+//! [`Plugin::validate`], which validates the resulting object. Plugins are called for every create, update, delete and
+//! connect request, and for POST requests to subresources. Plugins are also called for writes by controllers, and for
+//! each object of a `deletecollection` request.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -18,7 +18,6 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
-    /// A request that connects to a subresource such as `exec`.
     Connect,
 }
 
@@ -26,17 +25,18 @@ pub(crate) enum Operation {
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// For a connect request, the options are in [`AdmissionRequest::new`].
+    /// The request has no options. The options of a connect request are in [`AdmissionRequest::new`].
     None,
 }
 
-/// The admission attributes of a request. This type does not implement `Debug`, because an object can contain a Secret.
+/// The admission attributes of a request. `AdmissionRequest` does not implement `Debug`, because an object can contain
+/// a Secret.
 ///
 /// If the subresource has its own type, such as Scale, Eviction or the options of `exec`, `old` and `new` are of this
 /// type.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target that the request path names. For a create or `deletecollection` request, this target has no name.
+    /// The target that the request path names. The target of a create or `deletecollection` request has no name.
     pub(crate) target: &'a RequestTarget,
     pub(crate) old: Option<&'a Json>,
     /// The new object, or the body of a POST request that does not store an object, or `None` for a delete.
@@ -46,8 +46,8 @@ pub(crate) struct AdmissionRequest<'a> {
 }
 
 impl AdmissionRequest<'_> {
-    /// Returns the object's name, which is empty for a collection. The name is also empty until the server generates a
-    /// name from `generateName`.
+    /// Returns the object's name, which is empty for a collection. For an object with `generateName`, the name is empty
+    /// until the server generates one.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),
@@ -66,14 +66,14 @@ impl AdmissionRequest<'_> {
 
 /// An admission plugin. Even if the request fails, the client receives the plugin's [warnings](Requester::warn).
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes the object, or rejects the request. This method is called before the rules of the kind are applied, and
-    /// again if the write is retried after a conflict.
+    /// Changes the object, or rejects the request. The server calls this method before it applies the kind's rules, and
+    /// again if it retries the write after a conflict.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Rejects the request, or returns the quota updates, which must be committed with the write. This method is called
-    /// after the validation of the kind has passed.
+    /// Rejects the request, or returns the quota updates, which must be committed with the write. The server calls this
+    /// method after the object has passed the kind's validation.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

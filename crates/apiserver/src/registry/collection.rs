@@ -12,7 +12,7 @@ use super::list::{ListReply, Selection};
 
 impl Registry {
     /// Deletes one page of the selected objects, and returns the listed objects. Skips objects that have been deleted
-    /// by other requests. If a deletion fails for another reason, stops without undoing earlier deletions. Yields to
+    /// by other requests. Any other failed deletion ends the request, without undoing earlier deletions. Yields to
     /// other tasks between two deletions.
     ///
     /// # Cancel safety
@@ -52,8 +52,7 @@ impl Registry {
 }
 
 /// If the options have a `resourceVersion` without `resourceVersionMatch`, sets `resourceVersionMatch` to `Exact`.
-/// kube-apiserver lists the objects in pages, even without a limit. In a paged list, a `resourceVersion` without
-/// `resourceVersionMatch` means `Exact`.
+/// kube-apiserver lists the objects in pages even if the request has no limit, and a paged list defaults to `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

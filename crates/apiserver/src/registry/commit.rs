@@ -23,7 +23,7 @@ impl Registry {
     /// [`Refused`] if the object, a charged quota, or another input that `precondition` checks has changed.
     ///
     /// If an object is too large only because of its managed fields, the object is stored without managed fields. An
-    /// apply request for such an object fails, because an apply request must record its managed fields.
+    /// apply request fails instead, because it must record its managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

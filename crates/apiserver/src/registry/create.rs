@@ -18,7 +18,6 @@ use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written};
 
-/// The maximum number of names to generate for one create request.
 const CREATE_TRIES: usize = 8;
 /// The maximum number of retries of a create request whose inputs were changed by other writes.
 const CHECK_TRIES: usize = 64;
@@ -32,8 +31,8 @@ struct Received {
 }
 
 impl Registry {
-    /// Creates an object in `target`. The object contains the name, and the name in `target` is ignored. If a generated
-    /// name is already in use, the server generates another name.
+    /// Creates an object in `target`. Uses the name in the object, and ignores the name in `target`. Generates another
+    /// name if a generated name is already in use.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -68,8 +67,8 @@ impl Registry {
     }
 
     /// Tries once to create an object, for an update or a server-side apply of an object that does not exist. Returns
-    /// [`Refused`] if another request has created the object in the meantime. If the object exists, the caller updates
-    /// it, as in kube-apiserver.
+    /// [`Refused`] if another request has created the object in the meantime. As in kube-apiserver, the caller must
+    /// then update the existing object.
     pub(super) fn create_absent(
         &self,
         how: How,
@@ -81,7 +80,6 @@ impl Registry {
         self.try_create(how, target, received, by)
     }
 
-    /// Runs the phases of a create that do not depend on the object's name.
     fn receive_new(&self, how: How, target: &RequestTarget, mut object: Json, by: &Writer<'_>) -> Outcome<Received> {
         target.settle_namespace(&mut object)?;
         let base = object.text("/metadata/generateName").to_owned();
@@ -185,8 +183,9 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that is in use. If the name was generated from `base`, the error advises
-/// the client to retry. As in kube-apiserver, the error contains this advice for all objects with a `generateName`.
+/// Returns the AlreadyExists error for an object name that is in use. If the name was generated from `base`, the error
+/// advises the client to retry. As in kube-apiserver, the error contains this advice for all objects with a
+/// `generateName`.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {

@@ -1,4 +1,5 @@
-//! Group versions that an APIService delegates to a Service. This server does not forward requests to the Services of such group versions.
+//! Group versions that an APIService delegates to a Service. This server does not forward requests to the Services of
+//! delegated group versions.
 
 use pintle_apimachinery::failure::Failure;
 use pintle_builtin::api_service::{RESOURCE, delegated_spec};

@@ -22,7 +22,7 @@ pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 pub(crate) enum Deleted {
     Held(Served),
-    /// The removed object, which the response contains instead of a Status for some kinds and for dry runs.
+    /// The removed object. For some kinds and for dry runs, the response contains this object instead of a Status.
     Object(Served),
     Gone(Box<Status>),
 }
@@ -32,7 +32,7 @@ impl Registry {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Like [`delete`](Self::delete), for a request whose path has the target `requested`: the object or its
+    /// Like [`delete`](Self::delete), but for a request path that names `requested`, which is the object or its
     /// collection.
     pub(super) fn delete_admitted(
         &self,
@@ -53,8 +53,8 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // If a conversion is missing, reject the deletion, because policies and webhooks have decided without the
-            // converted object.
+            // Reject the deletion if a conversion is missing, because policies and webhooks have not seen the converted
+            // object.
             by.check_conversions()?;
             by.check_time()
         })
@@ -84,7 +84,7 @@ impl Registry {
         }
     }
 
-    /// Returns `None` if another request has changed the object since it was read.
+    /// Tries once to delete an object. Returns `None` if another request has changed the object since it was read.
     fn try_delete(
         &self,
         target: &RequestTarget,
@@ -177,8 +177,9 @@ impl Registry {
     }
 }
 
-/// Returns `true` if the grace period of the object has not ended, and `options` do not shorten it. As in kube-apiserver, a
-/// request that does not shorten the grace period skips admission and leaves the object unchanged, including its finalizers.
+/// Returns `true` if the object's grace period has not ended, and if `options` do not shorten the grace period. As in
+/// kube-apiserver, a request that does not shorten the grace period skips admission and leaves the object unchanged,
+/// including its finalizers.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);
@@ -194,7 +195,7 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Adds the API version of `stored`, in which the changed object `new` is.
+/// Adds the API version of `stored` to the changed object `new`, which is in the same version.
 pub(super) fn versioned(mut new: Json, stored: &Stored) -> Json {
     if !stored.version().is_empty() {
         new.set("apiVersion", stored.version());

@@ -39,7 +39,7 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // The view reaches the revision at a time that is too far in the future for an `Instant`.
+            // An `Instant` cannot represent the time at which the view reaches the revision, so wait forever.
             Some(None) => std::future::pending().await,
             None => (),
         }

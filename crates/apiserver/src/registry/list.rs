@@ -49,14 +49,14 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns `true` if the selectors match an object. The object's key must be in the range of the collection. This
-    /// method decodes only the fields that the selectors need.
+    /// Returns `true` if the selectors match an object. The caller must check that the object belongs to the
+    /// collection. Decodes only the fields that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
             self.labels.matches_by(|key| labels.value(key))
         };
-        // All versions of a kind have the same labels, so the labels are read from the stored object.
+        // Read the labels from the stored object, because they are the same in all versions of a kind.
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
@@ -66,8 +66,8 @@ impl Selection {
         if self.fields.is_everything() { 0 } else { self.kind.conversion_cost(stored) }
     }
 
-    /// Returns the cost of matching an object during a scan. The cost includes the labels, because a large object can
-    /// consist mostly of labels.
+    /// Returns the cost of matching an object during a scan. The cost includes parsing the labels, because a large
+    /// object can consist mostly of labels.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
@@ -100,7 +100,7 @@ impl Selection {
     }
 }
 
-/// An iterator over the objects of a snapshot that match the selectors. The iterator evaluates the selectors lazily.
+/// An iterator over the objects of a snapshot that match the selectors.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -123,7 +123,7 @@ impl Selected {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// Returns the next group of neighbouring objects, without advancing the iterator. Returns `None` if the list has a
+    /// Returns the next group of neighbouring objects without advancing the iterator. Returns `None` if the list has a
     /// label selector or a field selector.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
@@ -314,7 +314,7 @@ pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.flags.is_report
 }
 
-/// Parses a list's resource version, which must be an integer. An empty resource version means 0.
+/// Parses the resource version of a list request as an integer. An empty resource version means 0.
 pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     if text.is_empty() {
         return Ok(0);

@@ -5,13 +5,11 @@ use pintle_json::Json;
 use pintle_kinds::RequestTarget;
 use pintle_kinds::writer::Writer;
 
-/// One write request, which passes through all phases of the write pipeline.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     pub(super) old: Option<&'a Json>,
     pub(super) new: Json,
     pub(super) by: &'a Writer<'a>,
     pub(super) how: How,
-    /// Whether the object in the request had labels.
     pub(super) has_labels: bool,
 }

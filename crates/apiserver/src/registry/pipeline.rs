@@ -1,8 +1,8 @@
 //! The phases of a write, which convert the object in the request to the stored object.
 //!
-//! All writes go through [`Registry::receive`] and [`Registry::complete`]. The steps before and after `receive` and
-//! `complete` depend on the verb. A create request needs an unused name, so the server may try several generated names.
-//! An update request compares versions, and computes the new object again after a conflict.
+//! All writes go through [`Registry::receive`] and [`Registry::complete`]. The steps before and after these two methods
+//! depend on the verb. A create request may try several generated names until it finds an unused name. An update
+//! request compares versions, and computes the new object again after a conflict.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -55,7 +55,7 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// For `/scale`, the admission plugins receive the Scale object.
+    /// Runs mutating admission. For `/scale`, the admission plugins receive the Scale object.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -87,7 +87,7 @@ impl Registry {
         }
     }
 
-    /// Sets the fields that only the server may set. An update keeps the stored values of these fields.
+    /// Sets the fields that only the server may set. For an update, copies these fields from the stored object.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
@@ -149,8 +149,8 @@ impl<'a> Write<'a> {
         Some(Scales { paths, old: paths.owned(self.old?), new: paths.owned(&self.new) })
     }
 
-    /// Updates the managed fields. This function must run before the kind's rules change the object. This function does
-    /// nothing for an apply request, which has already updated the managed fields.
+    /// Updates the managed fields. `track` must run before the kind's rules change the object. Does nothing for an
+    /// apply request, which has already updated the managed fields.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);

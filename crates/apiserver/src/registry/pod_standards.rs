@@ -1,5 +1,5 @@
-//! Pod Security admission. The labels of a namespace select a Pod Security Standard. Admission enforces the standard
-//! for pods, and warns about violations in pod templates.
+//! Pod Security admission, which enforces the Pod Security Standard that a namespace selects with its labels. Pods that
+//! violate the standard are rejected, and violations in pod templates only cause warnings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use pintle_storage::{Charge, Range, Stored};
 use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
 
-/// When a namespace's policy becomes stricter, the server checks at most this number of existing pods, for at most
-/// [`MAX_CHECK_TIME`].
+/// The maximum number of existing pods that the server checks when a namespace's policy becomes stricter. Checking the
+/// existing pods takes at most [`MAX_CHECK_TIME`].
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! POST requests that perform an action of the kind instead of storing an object.
+//! Handles POST requests that perform an action, such as an eviction, instead of storing an object.
 
 use std::time::Duration;
 
@@ -68,9 +68,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step of a POST request's action. If an earlier step has written the target object, `own` is the
-    /// revision of this write. If a later step deletes the object, the deletion fails unless the object still has the
-    /// revision `own`.
+    /// Runs one step of a POST request's action. `own` is the revision at which an earlier step wrote the target
+    /// object, if any. A step that deletes the object fails if the object no longer has this revision.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -178,8 +177,8 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
     }
 }
 
-/// Adds managed fields to the object of a POST request that performs an action. All other phases of the write pipeline
-/// apply only to stored objects.
+/// Adds managed fields to the object of a POST request that performs an action. No other phase of the write pipeline
+/// applies, because the object is not stored.
 fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
     new.unset("status");
     let mut write = Write { target, old: None, new, by, how: How::Post, has_labels: false };
@@ -199,8 +198,6 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// A handler that causes a conflict. On its first call, the handler changes the pod after the wrapped handler has
-    /// returned a task.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,

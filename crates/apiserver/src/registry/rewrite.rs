@@ -10,9 +10,9 @@ use pintle_storage::Expect;
 use super::{Registry, delete};
 
 impl Registry {
-    /// Changes the object at `target`, or removes it if it is being deleted and nothing delays its removal. Writes
-    /// nothing if `change` fails or `dry_run` is set. Returns the revision of the write, or `None` if nothing was
-    /// written.
+    /// Changes the object at `target`. Removes the changed object instead if it is being deleted and nothing delays its
+    /// removal. Writes nothing if `change` fails or `dry_run` is set. Returns the revision of the write, or `None` if
+    /// nothing was written.
     pub(crate) fn rewrite(
         &self,
         target: &RequestTarget,

@@ -73,8 +73,8 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // `make` has already updated the managed fields, and `UpdateSource::Apply` prevents a second update in the
-        // pipeline.
+        // Use `UpdateSource::Apply` to skip the managed fields in the pipeline, because `make` has already updated
+        // them.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let whole = self.settled(&target.kind, written.object, manager.requester()).await?;
         let object = served(paths.read(&whole.typed())?);

@@ -16,7 +16,7 @@ use pintle_storage::{Encoding, Order, Stored};
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members in the response. The member order applies only to decoded objects.
+    /// The order in which the members of a decoded object are written to the response.
     order: Order,
     content: ServedContent,
 }
@@ -39,7 +39,7 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// Creates a view of the stored object that a request returns. If the conversion requires a webhook, the view is
+    /// Creates the response form of a stored object. If the conversion requires a webhook, the result is
     /// [unconverted](Self::unconverted).
     pub(crate) fn of_result(kind: &Kind, stored: &Arc<Stored>) -> Self {
         if kind.strategy.needs_webhook(stored.version()) {
@@ -57,7 +57,6 @@ impl Served {
         }
     }
 
-    /// Creates a view of an object that is not stored.
     pub(crate) fn value(kind: &Kind, mut value: Json) -> Self {
         value.unset("apiVersion");
         value.unset("kind");
@@ -126,7 +125,6 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 impl Served {
-    /// Returns the object in another encoding. A stored object caches its encodings.
     pub(super) fn encode<E>(
         &self,
         encoding: Encoding,
@@ -150,7 +148,8 @@ impl Served {
         Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })
     }
 
-    /// Returns the metadata in protobuf as a `PartialObjectMetadata`. Every kind supports this encoding of the metadata.
+    /// Returns the metadata in protobuf, as a `PartialObjectMetadata`. Custom resources also support this protobuf
+    /// encoding of metadata.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
         let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;

@@ -1,4 +1,4 @@
-//! The forms of objects in a response: whole objects, only their metadata, or a table.
+//! Encodes the objects in a response as whole objects, as metadata or as a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -18,11 +18,8 @@ use super::Served;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The response contains the whole, unchanged objects.
     None,
-    /// The response contains only metadata, as a `PartialObjectMetadata` or a list of `PartialObjectMetadata`.
     Metadata { api_version: String },
-    /// The response is a `Table` of the objects.
     Table { api_version: String, include: Include },
 }
 
@@ -32,8 +29,8 @@ pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// The parameter `includeObject` is invalid. The server reports this error only when it encodes the table, so a
-    /// write request has already committed its write.
+    /// The parameter `includeObject` is invalid. The server reports this error when it encodes the table, after the
+    /// write of a write request has been committed.
     Unknown,
 }
 
@@ -114,8 +111,8 @@ impl Transform {
         }
     }
 
-    /// Returns `true` if the items of an empty list are `null` instead of `[]`. Lists of metadata have `null` items.
-    /// Empty tables have `null` items only if the kind has no declared columns.
+    /// Returns `true` if the items of an empty list are `null` instead of `[]`. An empty list of metadata has `null`
+    /// items. Empty tables have `null` items only if the kind has no declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,

@@ -115,8 +115,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// Processes an update of an object that does not exist. If the kind allows it, a PUT request creates a missing
-    /// object, even if the path names a subresource. An apply request always creates a missing object.
+    /// Processes an update of an object that does not exist. An apply request always creates the object. A PUT request
+    /// also creates the object if the kind allows it, even if the path names a subresource.
     fn update_absent(&self, target: &RequestTarget, source: &UpdateSource<'_>, by: &Writer<'_>) -> Attempt<Written> {
         let kind = &target.kind;
         match source {
@@ -172,7 +172,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces `stored` with the new object, unless an input of the update has changed.
+    /// Replaces `stored` with the new object. Fails if an input of the update has changed.
     fn replace(
         &self,
         target: &RequestTarget,
@@ -218,8 +218,8 @@ impl Registry {
     }
 }
 
-/// Returns `true` if the stored version of a custom resource is not the current storage version. If so, the next update
-/// stores the object even if nothing else changes. Storage version migrations depend on such writes.
+/// Returns `true` if the stored version of a custom resource is not the current storage version. If the versions
+/// differ, an update without changes still writes the object, because storage version migrations depend on this write.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())

@@ -1,5 +1,5 @@
-//! Calls webhooks between two attempts to process a request, so that the next attempt can use their responses. This
-//! module also converts objects with webhooks.
+//! Calls admission and conversion webhooks between two attempts to process a request, so that the next attempt can use
+//! their responses.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use pintle_apimachinery::request::webhook_calls::{
 /// The maximum number of attempts to process a request. Each attempt may need the response of one more webhook.
 const MAX_ROUNDS: usize = 256;
 
-/// A conversion review is sent when its objects reach this total size, in bytes. A review exceeds this size by at most
+/// The total size of the objects, in bytes, at which a conversion review is sent. A review exceeds this size by at most
 /// one object.
 const LARGEST_BATCH: usize = 1 << 20;
 
@@ -41,8 +41,8 @@ impl Registry {
         has_webhooks
     }
 
-    /// If the address of the webhook's Service is unknown, returns the name of the Service. The server does not call a
-    /// webhook whose Service is unknown.
+    /// Returns the name of the webhook's Service if its address is unknown. The server does not call a webhook with an
+    /// unknown address.
     pub(crate) fn unknown_service<'a>(&self, client: &'a WebhookClient) -> Option<&'a str> {
         let service = client.service.as_str();
         (!service.is_empty() && !self.config.services.contains_key(service)).then_some(service)

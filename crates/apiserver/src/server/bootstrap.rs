@@ -2,9 +2,9 @@
 //! bindings, flow schemas, priority classes, the local APIServices, the ServiceCIDR, and the Lease of the server.
 //!
 //! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. Each
-//! line contains one object. The lines are in the order in which the objects were created. The objects are in their stored
-//! form, without UIDs and times. The server writes these objects directly to the store, because creating them through the
-//! API would take most of the startup time. The code in this module creates the objects that differ between servers. The
+//! line contains one object in its stored form, without its UID and timestamps. The lines are sorted by the creation
+//! order of the objects. The server writes these objects directly to the store, because creating them through the API
+//! would take most of the startup time. This module's code creates the objects that differ between servers. The
 //! ConfigMap for tracking legacy tokens is omitted, because tests expect only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
@@ -156,8 +156,8 @@ mod tests {
         }
     }
 
-    /// Removes `apiVersion`, `kind`, and the fields that depend on how the object was written: the UID, all times, the
-    /// revision and the managed fields.
+    /// Removes `apiVersion`, `kind`, and the fields that depend on how the object was written: the UID, the timestamps,
+    /// the revision and the managed fields.
     fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

@@ -19,7 +19,7 @@ pub(super) struct Front {
 
 impl Front {
     /// Returns an error response if the request may come from a web page of another site. The caller must not execute a
-    /// request for which this function returns an error response.
+    /// request that gets such an error response.
     pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<Response<ResponseBody>> {
         if self.registry.authenticator.has_users() { None } else { sites::refusal(request, &self.registry.config) }
     }

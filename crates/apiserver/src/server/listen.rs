@@ -130,8 +130,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (version, open) = (request.version(), requests.open(&request));
         let refusal = framing::refusal(&request).or_else(|| front.refusal(&request));
         async move {
-            // Returns an error if the budget for request heads is exhausted. The error closes an HTTP/1 connection, but
-            // only resets the stream of an HTTP/2 connection.
+            // Return an error if the budget for request heads is exhausted. The error closes an HTTP/1 connection, but
+            // only resets a single stream of an HTTP/2 connection.
             let open = open?;
             if let Some(refusal) = refusal {
                 return Ok(refusal.map(|body| TrackedBody::new(body, open, version)));
@@ -149,7 +149,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         }
     });
     let mut builder = auto::Builder::new(streams);
-    // hyper needs no timeouts, because `Activity` closes slow connections.
+    // Do not set hyper's timeouts, because `Activity` closes slow connections.
     builder
         .http1()
         .timer(TokioTimer::new())

@@ -1,4 +1,4 @@
-//! Creates the objects in manifests.
+//! Creates the objects of the manifests in the server's configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
         strategy.to_stored(decoded.value.clone());
     }
     if calls.has_missing() {
-        // Loading calls no webhooks, because it does not wait for other servers.
+        // Loading manifests does not call webhooks, because it must not wait for other servers.
         return Err(Failure::bad_request(format!(
             "a webhook must convert objects of {api_version}: load the object in the storage version of its \
              definition, or create it with a request"

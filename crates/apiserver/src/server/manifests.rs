@@ -11,7 +11,8 @@ use super::LoadError;
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
     pub(crate) number: usize,
-    /// The objects in a document, or the reason why the document cannot be read. A document that is a List contains several objects.
+    /// The objects in a document, or the reason why the document cannot be read. A List document contains several
+    /// objects.
     pub(crate) objects: Result<Vec<Json>, String>,
 }
 
@@ -29,7 +30,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
     Ok(documents)
 }
 
-/// Returns the objects of each document in a manifest's text. The iterator ends after the error of an unreadable
+/// Returns the objects of each document in a manifest's text. Iterating over the documents ends after an unreadable
 /// document.
 pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Json>, String>> {
     schema::yaml_documents(manifest).map(|document| {

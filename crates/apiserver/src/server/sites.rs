@@ -13,13 +13,14 @@ use pintle_serving::body::{ResponseBody, full};
 
 use crate::config::ApiServerConfig;
 
-/// The suffixes of names that cannot be registered in the public DNS. Devices in the local network can claim such names.
+/// The suffixes of names that cannot be registered in the public DNS. Devices in the local network can claim names with
+/// these suffixes.
 const PRIVATE: [&str; 3] = [".internal", ".local", ".svc"];
 
 /// Returns a response with status 403 if a web page of another site may have sent the request.
 pub(super) fn refusal<B>(request: &Request<B>, config: &ApiServerConfig) -> Option<Response<ResponseBody>> {
     let header = |name: &str| request.headers().get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("\0"));
-    // An `Origin` does not identify a browser, because some Java clients also send it.
+    // The `Origin` header alone does not identify a browser, because some Java clients also send it.
     let is_browser =
         header("accept-language").is_some() || header("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/"));
     let named = request.uri().authority().map(Authority::as_str).or_else(|| header("host")).unwrap_or_default();
@@ -51,8 +52,8 @@ fn host_of(authority: &str) -> String {
 /// - A page whose host is an IP address was loaded from this address, and `localhost` is always this machine.
 /// - With TLS, another site has no certificate that browsers accept for the connection to this server.
 /// - A page of the local network can have a host without a dot, or a host that ends in `.local`. The server rejects
-///   such local names in requests from browsers, even if it does not listen on a loopback address. A firewall or the
-///   port mapping of a container can restrict the access to this machine.
+///   such local names in requests from browsers. The check also applies to other addresses than loopback, because a
+///   firewall or a container's port mapping can restrict access to this machine.
 fn is_this_server(host: &str, is_browser: bool, config: &ApiServerConfig) -> bool {
     let is_private = || !host.contains('.') || PRIVATE.iter().any(|ending| host.ends_with(ending));
     config.tls

@@ -1,4 +1,4 @@
-//! Unit tests of connection tasks. The tests are unit tests, because only the server can count its tasks.
+//! Tests of connection tasks, which are unit tests because only the server can count its tasks.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

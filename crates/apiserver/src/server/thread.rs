@@ -18,11 +18,11 @@ use crate::config::ApiServerConfig;
 use crate::http::{Deadline, Incoming};
 use crate::live::Upstream;
 
-/// Starts a server on a new thread. The thread ends after the server has stopped.
+/// Starts a server on a new thread. The new thread ends after the server has stopped.
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller no longer waits for the server, `send` fails and drops the server, which stops it.
+        // If the caller no longer waits for the server, `send` drops the server, and the server stops.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -54,7 +54,7 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The maximum number of body frames that the server's thread can send before the caller's thread reads them.
+/// The capacity of the channel that passes body frames from the server's thread to the caller's thread.
 const READY: usize = 16;
 
 impl OwnRuntime {
@@ -88,7 +88,7 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // A paused clock may advance during a watch, because a watch can last forever.
+        // Let a paused clock advance during a watch, because a watch can last forever.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
@@ -103,9 +103,9 @@ impl OwnRuntime {
     }
 }
 
-/// Prevents a paused tokio clock from advancing automatically until the returned sender is dropped. Call this function
-/// while the current thread waits for another thread. The function starts a blocking task, which prevents a paused
-/// clock from advancing. Returns `None` if the clock is not paused.
+/// Prevents a paused tokio clock from advancing automatically until the returned sender is dropped. Use this function
+/// while the current thread waits for another thread. The clock stays paused because of a blocking task that this
+/// function starts. Returns `None` if the clock is not paused.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

@@ -25,8 +25,8 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A plugin that records the admission calls for the namespace `n` and its objects. A test chooses how the plugin
-/// reacts to an admission call.
+/// A plugin that records the admission calls for the namespace `n` and its objects, and reacts to them as the test
+/// configures.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
@@ -91,8 +91,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The recorded kinds, each with a JSON pointer and a value. The plugin records the field at the pointer, and
-/// [`Reaction::Change`] sets this field to the value.
+/// The recorded kinds. For each kind, the plugin records the field at the JSON pointer, and [`Reaction::Change`] sets
+/// the field to the value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),

@@ -1,4 +1,4 @@
-//! Encodes watch frames.
+//! Encodes watch events as frames.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Determines where a watch starts.
+//! Determines the revision and the initial events with which a watch starts.
 
 use pintle_apimachinery::request::options::ListOptions;
 

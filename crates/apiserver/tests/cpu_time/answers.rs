@@ -1,5 +1,5 @@
-//! Requests with expensive responses: objects of the maximum size, and objects that the server must convert from their
-//! stored form.
+//! Requests with expensive responses. The responses contain objects of the maximum size, or objects that the server
+//! must convert from their stored form.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(crate) struct HeavyAnswer {
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The path of a collection in which the test changes an object while it reads a watch. `None` if the request of
-    /// the test is not a watch.
+    /// The path of a collection in which the test changes an object while it reads a watch. `None` if the test's
+    /// request is not a watch.
     changed: Option<&'static str>,
 }
 
@@ -93,7 +93,7 @@ impl HeavyAnswer {
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // Do not parse the response, because parsing also blocks this thread.
+        // Do not parse the response, because parsing would also block this thread.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;

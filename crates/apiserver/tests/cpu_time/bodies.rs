@@ -103,7 +103,7 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Returns all cases. The size of each body is `parts / 1000` of its full size.
+/// Returns all cases. Each body has `parts / 1000` of its full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };
@@ -189,7 +189,8 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
         let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
         // Do not parse the response, because parsing would block a server that runs on this thread.
         body.collect().await.expect("a whole body");
-        // Some requests fail validation. Status 500 means that the object is too large for etcd.
+        // Accept failures, because some requests fail validation. Status 500 means that the object is too large for
+        // etcd.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
         target.settle().await;
     };

@@ -11,7 +11,7 @@ use crate::{TURN, cpu_time};
 #[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 async fn work_for_a_heavy_body_grows_linearly() {
     // For four times as much input, a linear algorithm takes four times as long, and a quadratic algorithm takes
-    // sixteen times as long. The test compares the shortest run times for both sizes.
+    // sixteen times as long. Compare the shortest run times for both sizes.
     const MOST: u32 = 8;
     const TRIES: usize = 8;
     let _turn = TURN.lock().await;

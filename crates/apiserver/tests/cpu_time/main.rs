@@ -1,4 +1,4 @@
-//! Tests that measure CPU time. CPU time is measured for all threads of a process, so these tests are a separate
+//! Tests that measure CPU time. The tests measure the CPU time of all threads of a process, so they are a separate
 //! program and run one at a time.
 
 mod answers;
@@ -15,7 +15,6 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Mutex;
 
-/// The lock that each test holds while it runs.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 fn cpu_time(clock: ClockId) -> Duration {

@@ -19,7 +19,7 @@ async fn assert_ready(server: &ApiServer) {
 
 #[tokio::test]
 async fn heavy_bodies_do_not_block_a_single_threaded_server() {
-    // The server rejects this body early because of its deep nesting.
+    // The body that the server rejects early because of its deep nesting.
     const REFUSED: &str = "nested flow lists";
     let _turn = TURN.lock().await;
     for heavy in bodies(400).iter().filter(|heavy| heavy.name != REFUSED) {
@@ -43,16 +43,16 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
 }
 
 /// Asserts that the server, which runs on this thread, processes a request on other threads. Compares the CPU time of
-/// this thread between two responses with the CPU time of all other threads. The result does not depend on the load or
-/// the speed of the machine.
+/// this thread between two responses with the CPU time of all other threads. The comparison of CPU times does not
+/// depend on the load or the speed of the machine.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
     // With this limit, a response takes at most a second, even if ten other threads compete for the processor.
     const LONGEST: Duration = Duration::from_millis(100);
-    // This thread uses about 4 ms, and the other threads use 13 to 700 ms. Without offloading, the other threads would
-    // use almost no CPU time. The test passes after one successful attempt.
+    // This thread uses about 4 ms of CPU time, and the other threads use 13 to 700 ms. Without offloading, the other
+    // threads would use almost none. The test passes after one successful attempt.
     const TRIES: usize = 4;
     let mut tries: Vec<(Duration, Duration)> = Vec::new();
     while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {

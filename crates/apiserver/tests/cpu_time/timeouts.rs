@@ -12,7 +12,6 @@ use tower_service::Service;
 use crate::support::{CONFIG_MAPS, get};
 use crate::{TURN, cpu_time_of_other_threads};
 
-/// While another thread runs offloaded work, the paused clock advances only if this test advances it.
 #[tokio::test(start_paused = true)]
 async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let _turn = TURN.lock().await;

@@ -1,5 +1,4 @@
-//! Tests of the body budget, which limits the total size of request bodies
-//! on all connections. Incomplete bodies do not block other requests.
+//! Tests of the body budget, which limits the total size of the request bodies on all connections.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -21,8 +20,7 @@ async fn post(server: &ApiServer, name: &str, bytes: usize) -> Answer {
     call(server, Method::POST, CONFIG_MAPS, map).await
 }
 
-/// Sends the first part of a request that creates a ConfigMap. Returns the rest of the request, which has not been sent
-/// yet.
+/// Sends the first part of a request that creates a ConfigMap. Returns the unsent part of the request.
 async fn begin(server: &ApiServer, name: &str) -> (TcpStream, String) {
     let body = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(LARGE)}}).to_string();
     let head = format!(
@@ -57,7 +55,7 @@ async fn incomplete_bodies_give_way_to_complete_ones() {
     let refused = answer(first).await;
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     assert!(refused.contains(r#""reason":"TooManyRequests""#), "{refused}");
-    // Disconnecting the other clients releases enough of the budget for the next body.
+    // Disconnect the other clients, which releases enough of the budget for the next body.
     drop(halves);
     let (mut half, rest) = begin(&server, "half").await;
     half.write_all(rest.as_bytes()).await.expect("a write");

@@ -1,6 +1,6 @@
-//! Tests that responses and computed results have a bounded size. Each request is small, but without limits, its
-//! results would use gigabytes of memory. For example, thousands of errors repeat a long name, thousands of list items
-//! get defaults, or rules combine all verbs with all resources.
+//! Tests that responses and computed results have a bounded size. Without limits, these small requests would use
+//! gigabytes of memory. For example, thousands of errors repeat a long name, thousands of list items get defaults, or
+//! rules combine all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -14,7 +14,7 @@ use crate::support::*;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 /// The number of invalid values in an object whose name has `LONG` bytes. Each value causes an error that contains the
-/// name. Without a limit, the errors would take 70 MB.
+/// name. Without a limit, all errors together would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
 /// The maximum length of a response, which contains each error in the message and in the causes.
@@ -225,7 +225,7 @@ async fn errors_and_conflicts_of_an_apply_are_bounded() {
     let extra = under_a_long_name(vec![json!(1); PARTS].into());
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"extra": extra}});
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r?fieldManager=m";
-    // In YAML, a long key requires an explicit `?`.
+    // Mark the long key with `?`, as YAML requires.
     let yaml = |body: Json| body.to_string().replace(&format!("\"{}\":", long()), &format!("? \"{}\" :", long()));
     assert_short(&read(send(&server, Method::PATCH, path, &apply, &yaml(request)).await).await, 500, "types");
 

@@ -171,8 +171,7 @@ async fn decisions_cannot_be_changed() {
         let answer = patch(&server, "root", path, change.clone()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{path} {change}");
     }
-    // A write to the approval subresource ignores a certificate, and a write to the main resource ignores the whole
-    // status.
+    // Writes to the approval subresource ignore the certificate. Writes to the main resource ignore the whole status.
     for path in ["a/approval", "a"] {
         let answer = patch(&server, "root", path, json!({"status": {"certificate": "bm9uc2Vuc2U="}})).await;
         assert_eq!(answer.body["status"], approved.body["status"], "{path}");

@@ -146,8 +146,8 @@ async fn pod_gets_region_and_zone_labels_of_its_node() {
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
     post(&server, &format!("{pods}/bound/binding"), binding).await;
     assert_eq!(get(&server, &format!("{pods}/bound")).await.body["metadata"]["labels"], expected);
-    // The labels of the node are not copied if the pod is bound through the resource `bindings`, or if the target of
-    // the binding has no kind.
+    // The server does not copy the node's labels if the pod is bound through the resource `bindings`, or if the
+    // binding's target has no kind.
     for (name, path, target) in [
         ("by-itself", "bindings", json!({"kind": "Node", "name": "n"})),
         ("to-something", "pods/to-something/binding", json!({"name": "n"})),

@@ -1,4 +1,4 @@
-//! Tests of values in custom resources. The expected messages come from kube-apiserver 1.36.1.
+//! Tests of values in custom resources. The expected messages are from kube-apiserver 1.36.1.
 
 use pintle_apiserver::CrdChecker;
 use pintle_json::{Json, json};

@@ -25,7 +25,6 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens")
 }
 
-/// Reads until the server closes the connection, for at most 15 minutes.
 async fn to_end(socket: &mut TcpStream) -> (String, Duration) {
     let (began, mut text) = (Instant::now(), Vec::new());
     let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut text)).await;
@@ -149,8 +148,8 @@ async fn idle_http2_connection_is_closed_gracefully() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// The runtime has only one blocking thread. The bodies that the idle connections announce are together more than a
-/// hundred times as large as the body budget.
+/// The runtime has only one blocking thread. The idle connections announce bodies with a total size of more than a
+/// hundred times the body budget.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
@@ -185,7 +184,7 @@ fn idle_connections_do_not_block_other_requests() {
 #[tokio::test]
 async fn memory_of_unfinished_request_heads_is_bounded() {
     const LONG: usize = 1_000_000;
-    // The limit for all request heads is 64 MiB, without the first 16 KiB of each head.
+    // All request heads together can use 64 MiB, excluding the first 16 KiB of each head.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
     // After 32 seconds, the server closes all connections with incomplete heads.
@@ -226,7 +225,7 @@ async fn memory_of_unfinished_request_heads_is_bounded() {
     tokio::time::timeout(crate::support::PATIENCE, again).await.expect("closed connections release their budget");
 }
 
-/// Opens an HTTP/2 connection with small stream windows, so that an unread response does not block other streams.
+/// Opens an HTTP/2 connection whose stream windows are small, so that an unread response does not block other streams.
 async fn with_small_windows(server: &ApiServer) -> SendRequest<Empty<Bytes>> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16_384)

@@ -56,8 +56,8 @@ async fn definitions_do_not_affect_built_in_kinds() {
     let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
-    // The first definition has the name of a built-in kind. The versions of the first definition are the built-in
-    // version and another version. The second definition adds another kind to the built-in version.
+    // The first definition has the name of a built-in kind, and defines the built-in version and another version. The
+    // second definition adds another kind to the built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {
@@ -115,7 +115,7 @@ async fn objects_too_large_for_etcd_are_rejected() {
     )
     .await;
     assert_eq!(patched.code, 500, "{:?}", patched.body["message"]);
-    // The size limit applies to the JSON of a custom resource, because etcd would store this JSON.
+    // The size limit applies to a custom resource's JSON, because a real server stores this JSON in etcd.
     let made = call(&server, Method::POST, DEFINITIONS, definition("example.com", "gadgets", "Gadget", &["v9"])).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     settle(&server).await;
@@ -189,7 +189,7 @@ async fn established_definition_is_served_at_once() {
     }
 }
 
-/// The client reads its watches only after the definition is deleted.
+/// The client does not read its watches until the definition is deleted.
 #[tokio::test]
 async fn watch_delivers_all_deletions_of_a_deleted_definition() {
     let server = server().await;

@@ -22,7 +22,7 @@ fn refusal() -> Rule {
     Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
 }
 
-/// Sends an in-process request. With in-process requests, a paused clock advances only while the server waits for a
+/// Sends an in-process request. During an in-process request, a paused clock advances only while the server waits for a
 /// timer.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -192,7 +192,6 @@ async fn view_lags_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 
-/// The documentation of `Fault::Lag` describes this behaviour.
 #[tokio::test(start_paused = true)]
 async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let server = server().await;
@@ -200,7 +199,7 @@ async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // The watch has read the first change from the log, but has not sent it yet.
+    // At this point, the watch has read the first change from the log, but has not sent it yet.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;

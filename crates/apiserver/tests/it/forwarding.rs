@@ -21,12 +21,12 @@ const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that delays its response to a forwarded request, and then sends a single line. All requests other than the
-/// forwarded request get their normal responses.
+/// A cluster that delays its response to a forwarded request, and then sends a single line. The cluster responds to
+/// other requests without a delay.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The delays before the response head, and before the line in the body, which never ends.
+    /// The delays before the response head and before the line in the body. The body does not end after this line.
     head: Duration,
     line: Duration,
 }

@@ -206,7 +206,7 @@ async fn metrics_count_requests_as_kube_apiserver_does() {
     get(&server, "/livez").await;
     get(&server, "/nowhere").await;
     let secrets = "/api/v1/namespaces/default/secrets";
-    // Requests that are refused before they reach a handler do not count.
+    // Requests that are refused before they reach a handler are not counted.
     get(&server, "/api/v1/namespaces/default/inventions").await;
     get(&server, "/api/v1/namespaces/default/pods/p/invented").await;
     get(&server, &format!("{secrets}?timeout=x")).await;

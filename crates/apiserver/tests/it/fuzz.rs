@@ -1,5 +1,5 @@
 //! Sends requests with random bodies, patches, schemas, selectors and headers. The server must respond to each request
-//! and continue to run. The server's threads have the default stack of 2 MiB, so unbounded recursion aborts the test.
+//! and keep running. Unbounded recursion aborts the test, because the server's threads have the default stack of 2 MiB.
 
 use std::io::Write as _;
 
@@ -120,7 +120,8 @@ impl Generator {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // The random text may not be valid JSON, so it replaces a placeholder in the text of the object.
+        // Insert the random text through a placeholder in the object's text, because the random text may not be valid
+        // JSON.
         const MARK: &str = "\"<here>\"";
         *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
@@ -151,7 +152,7 @@ impl Oracle<'_> {
                 "{context}"
             );
             assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{context}");
-            // Status 500 is allowed only if kube-apiserver also responds with 500.
+            // Accept status 500 only if kube-apiserver also responds with 500.
             let message = body["message"].as_str().unwrap_or_default();
             assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {context}");
             return;
@@ -177,7 +178,7 @@ impl Oracle<'_> {
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // The errors for a value in an apply patch or strategic patch that has another type than in the object.
+    // Apply patches and strategic patches cause these errors if a value has another type than in the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",

@@ -42,7 +42,7 @@ async fn unwritable_dependents_do_not_block_others_and_are_retried() {
         assert_eq!(call(&server, Method::POST, WIDGETS, widget(name)).await.code, 201);
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent(name)).await.code, 201);
     }
-    // The new schema requires a field that the existing widgets do not have, so all writes to widgets fail.
+    // The new schema requires a field that the existing widgets lack, so all writes to widgets fail.
     let path = format!("{DEFINITIONS}/widgets.example.com");
     assert_eq!(call(&server, Method::PATCH, &path, json!({"spec": {"versions": schema(true)}})).await.code, 200);
     server.settle().await;

@@ -82,7 +82,8 @@ async fn unfinished_header_block_times_out_despite_an_open_watch() {
         // reset.
         let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut rest)).await;
         let took = began.elapsed();
-        // The server closes the connection because of the incomplete block. A ping timeout would take 45 seconds.
+        // The server must close the connection because of the incomplete block, and earlier than a ping timeout after
+        // 45 seconds.
         assert!(
             read.is_ok() && (Duration::from_secs(32)..Duration::from_secs(40)).contains(&took),
             "{frames}: {took:?}"
@@ -105,7 +106,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         socket.write_all(last).await.expect("it is open");
         let mut received = vec![0; 1 << 16];
-        // Acknowledge the ping. Without the acknowledgement, the server closes the connection.
+        // Acknowledge the ping, because the server would otherwise close the connection.
         socket.write_all(&frame(6, 1, 0, &[0x3b, 0x7c, 0xdb, 0x7a, 0x0b, 0x87, 0x16, 0xb4])).await.expect("it is open");
         assert!(socket.read(&mut received).await.expect("it is open") > 0, "{stream}");
     }
@@ -113,7 +114,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit for incomplete header blocks is 64 MiB. After 32 KiB of a header block have arrived, the block uses
+    // All incomplete header blocks together can use 64 MiB. After 32 KiB of a header block have arrived, the block uses
     // 2 MiB of this limit.
     const KEPT: usize = 32;
     const MORE: usize = 8;

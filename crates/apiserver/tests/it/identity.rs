@@ -292,8 +292,8 @@ async fn front_proxy_headers_are_ignored() {
     assert_eq!(anonymous.status(), 403);
 }
 
-/// A WebSocket connection to a pod starts with a GET request. Like a POST request, this GET request requires permission
-/// to create.
+/// A WebSocket connection to a pod starts with a GET request, which requires the same permission to create as a POST
+/// request.
 #[tokio::test]
 async fn exec_by_get_needs_the_right_to_create() {
     let server = server().await;

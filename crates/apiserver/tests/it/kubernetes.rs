@@ -138,7 +138,8 @@ async fn allocated_cluster_ip_is_rejected_for_another_service() {
     ] {
         assert_taken(call(&server, Method::POST, SERVICES, service(name, spec)).await, name);
     }
-    // Addresses are allocated before validation, so the response contains the error about the address.
+    // The server allocates addresses before it validates the Service, so the response contains only the error about the
+    // address.
     let faulty = service("a", json!({"clusterIP": "10.0.0.1", "type": "Other"}));
     assert_taken(call(&server, Method::POST, SERVICES, faulty).await, "a");
 

@@ -63,7 +63,8 @@ async fn pod_status_write_cannot_set_a_deletion_timestamp() {
     assert_eq!(written.body["metadata"]["deletionTimestamp"], Json::Null);
 }
 
-/// Returns data with many keys. The managed fields contain all keys, so they are about as large as the data.
+/// Returns data with many keys. The managed fields of the data are about as large as the data itself, because they
+/// contain all keys.
 fn large() -> Json {
     let keys = (0..9_999).map(|at| (format!("{}-{at}", "a-long-key".repeat(7)), json!("A")));
     keys.collect::<Map>().into()
@@ -82,7 +83,7 @@ async fn managed_fields_are_dropped_when_they_exceed_the_limit() {
     for name in ["made", "put", "patched"] {
         let path = format!("{CONFIG_MAPS}/{name}");
         assert_eq!(get(&server, &path).await.body["metadata"]["managedFields"], Json::Null, "{name}");
-        // An apply request must write managed fields, but the object is already too large for them.
+        // The apply request fails, because it must write managed fields, and the object is too large for them.
         let wish = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
         let headers = [("content-type", "application/apply-patch+yaml")];
         let applied = send(&server, Method::PATCH, &format!("{path}?fieldManager=m"), &headers, &wish).await;

@@ -73,7 +73,7 @@ async fn mutation_cannot_make_managed_fields_malformed() {
     assert_eq!(managed, ["Update"], "{made}");
 }
 
-/// In a JSON patch, but not in an apply configuration, kube-apiserver converts values to JSON.
+/// kube-apiserver converts the values in a JSON patch to JSON, but not the values in an apply configuration.
 #[tokio::test]
 async fn apply_configuration_with_a_duration_is_refused() {
     let server = server().await;

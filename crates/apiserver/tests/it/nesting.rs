@@ -92,8 +92,8 @@ async fn json_patch_result_has_the_depth_limit_of_bodies() {
 async fn deepest_accepted_object_is_served_in_every_form() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec count as two nesting levels. Nested objects are four levels deeper in the managed fields.
-    // A list is a single entry in the managed fields, so nested lists add no levels.
+    // The object and its spec count as two nesting levels. In the managed fields, nested objects are four levels
+    // deeper. Nested lists add no levels to the managed fields, because a list is a single entry.
     let shapes = [(lists as fn(usize) -> Json, DEEPEST - 2), (objects, DEEPEST - 6)];
     for (shape, room) in shapes {
         for way in ["create", "put", "merge", "json", "apply", "status"] {
@@ -187,7 +187,8 @@ async fn repeated_json_patch_copies_are_rejected_by_size() {
     let path = format!("{WIDGETS}/w");
     let text = "x".repeat(1 << 20);
     let mut operations = vec![json!({"op": "add", "path": "/spec/a", "value": [text]})];
-    // Each operation doubles the object's size. After 20 operations, the object would have a size of one tebibyte.
+    // Each operation doubles the object's size. After 20 operations, the object would have a size of about one
+    // tebibyte.
     operations.extend((0..20).map(|_| json!({"op": "copy", "from": "/spec/a", "path": "/spec/a/-"})));
     let answer = patch(&server, &path, &operations.into()).await;
     assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{:?}", answer.body["message"]);

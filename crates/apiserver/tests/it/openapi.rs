@@ -287,7 +287,7 @@ async fn document_hash_changes_only_with_the_schema() {
     let place = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apples.example.com";
     assert_eq!(call(&server, Method::PATCH, place, change).await.code, 200);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
-    // The document does not contain short names.
+    // The ETag does not change, because the document does not contain short names.
     assert_eq!(tags().await, old);
     assert_eq!(get(&server, "/openapi/v3/apis/example.com/v1").await.body, first);
     let field = "/spec/versions/0/schema/openAPIV3Schema/properties/z";

@@ -11,7 +11,7 @@ use crate::support::*;
 const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// Returns the fields of a message in order. The result omits the values of varints.
+/// Returns the fields of a message in order, without the values of varints.
 fn fields(mut message: &[u8]) -> Vec<(u32, &[u8])> {
     let mut fields = Vec::new();
     while !message.is_empty() {

@@ -37,7 +37,7 @@ async fn call(service: &InProcess, method: Method, path: &str, body: Json) -> (u
 #[tokio::test]
 async fn server_responds_while_the_callers_only_thread_blocks() {
     let server = server(true).await;
-    // The rest of this test has no `.await`, so a server on the same thread could not respond.
+    // Use no `.await` from here on, so that a server on the same thread could not respond.
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).expect("it listens");
     write!(socket, "GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("a request");
     let mut answer = String::new();
@@ -65,7 +65,7 @@ fn webhooks_are_called_without_the_callers_io() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without timers or sockets");
     let server = runtime.block_on(server(true));
     let service = server.in_process();
-    // Only privileged programs can listen on port 1, so connections are refused.
+    // Connections to port 1 are refused, because only privileged programs can listen on this port.
     let closed = "127.0.0.1:1";
     let certificate = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate").cert.pem();
     let webhook = json!({
@@ -167,7 +167,7 @@ fn dropping_the_server_inside_a_runtime_ends_open_watches() {
         let mut begin = [0; 12];
         socket.read_exact(&mut begin).expect("an answer");
         let address = server.url();
-        // The server is dropped on the only thread of the test's runtime.
+        // Drop the server on the only thread of the test's runtime.
         drop(server);
         socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let end = socket.read_to_end(&mut Vec::new()).map_err(|error| error.kind());

@@ -1,5 +1,5 @@
-//! Tests of a `Plan`, the dry run of a controller against a live cluster. A second embedded server acts as the cluster.
-//! The audit of the second server proves that it receives no writes.
+//! Tests of a `Plan`, the dry run of a controller against a live cluster. A second embedded server acts as the cluster,
+//! and its audit proves that it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -436,7 +436,8 @@ async fn requests_of_other_users_do_not_reach_the_cluster() {
     assert!(request_count() > before);
 }
 
-/// Sends an in-process request, because a paused clock does not wait for sockets.
+/// Sends an in-process request. A request over a socket would not work, because a paused clock does not wait for
+/// sockets.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();

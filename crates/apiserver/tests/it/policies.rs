@@ -1,4 +1,4 @@
-//! Tests of admission policies in CEL. The recorded tests in `crates/conformance` cover more cases.
+//! Tests of admission policies in CEL. The recorded tests in `crates/conformance` cover more cases of policies.
 
 use std::time::{Duration, Instant};
 

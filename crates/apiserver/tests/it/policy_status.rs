@@ -201,7 +201,7 @@ async fn policy_is_checked_again_when_a_definition_changes() {
     assert_eq!(call(&server, Method::PATCH, &path, patch).await.code, 200);
     assert_eq!(status(&server, "a").await, correct);
 
-    // If the result of a check has not changed, the controller does not write the status.
+    // The controller does not write the status if the result of the check has not changed.
     let of = async |name: &str| version(&get(&server, &format!("{POLICIES}/{name}")).await.body);
     let before = (of("a").await, of("other").await);
     let label = json!({"metadata": {"labels": {"a": "b"}}});

@@ -10,7 +10,6 @@ struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The process may have exited already.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }

@@ -124,8 +124,8 @@ async fn quota_is_exact_under_concurrent_creates() {
     assert_eq!(call(&server, Method::POST, quotas, quota).await.code, 201);
     let status = json!({"status": {"hard": hard, "used": {"count/configmaps": "0"}}});
     assert_eq!(call(&server, Method::PATCH, &format!("{quotas}/q/status"), status).await.code, 200);
-    // Two requests try to create each object. Many requests therefore fail with a conflict, even though they would not
-    // exceed the quota.
+    // Two requests try to create each object, so many requests fail with a conflict although they would not exceed the
+    // quota.
     let make = |number| post(server.clone(), CONFIG_MAPS, json!({"metadata": {"name": format!("m{}", number / 2)}}));
     let answers = concurrently(40, make).await;
     assert_eq!(created(&answers), 7);

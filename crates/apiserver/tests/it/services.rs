@@ -161,7 +161,7 @@ async fn ip_families_and_addresses_must_match_an_ipv4_cluster() {
             json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
             vec!["spec.ipFamilyPolicy", "spec.ipFamilies[0]"],
         ),
-        // If the IP families or the addresses have errors, all other errors are omitted.
+        // Errors about IP families or addresses hide all other errors.
         (json!({"ipFamilyPolicy": "RequireDualStack", "sessionAffinity": "x"}), vec!["spec.ipFamilyPolicy"]),
         (json!({"clusterIP": "1.2.3.4", "ports": []}), vec!["spec.clusterIPs"]),
         (json!({"clusterIP": "10.0.0.0"}), vec!["spec.clusterIPs"]),

@@ -1,5 +1,5 @@
-//! A small HTTP client for tests. Unlike a client library, this client keeps no data between requests that could affect
-//! tests. The client opens a new connection for each request.
+//! A small HTTP client for tests. Unlike a client library, this client opens a new connection for each request, and
+//! keeps no data between requests that could affect tests.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
     pub(crate) body: Json,
 }
 
-/// Sends a request and returns the response. The caller must read the body of this response.
+/// Sends a request and returns the response, whose body the caller must read.
 pub(crate) async fn send(
     server: &ApiServer,
     method: Method,

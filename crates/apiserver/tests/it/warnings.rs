@@ -12,7 +12,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-// Features that have no effect, with their names in `docs/CONFORMANCE.md`.
+// The names in `docs/CONFORMANCE.md` of features that have no effect.
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";

@@ -225,14 +225,14 @@ async fn slow_watcher_is_cut_and_others_continue() {
     assert!(first < seen && seen < last, "it was served until it was cut: {first} {seen} {last}");
 }
 
-/// An in-process watch has no socket buffers, which could contain frames that the client has not read.
+/// Uses an in-process watch, because socket buffers could contain frames that the client has not read.
 #[tokio::test]
 async fn unread_initial_events_expire_with_the_history() {
     for (kept, is_cut) in [(4, true), (100, false)] {
         let config = ApiServerConfig { history: kept, watch_buffer: kept, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
         for name in ["a", "b", "c"] {
-            // The objects are so large that the server sends each of them separately.
+            // The objects are so large that the server sends each object separately.
             let data = json!({"k": "x".repeat(20 << 10)});
             let map = json!({"metadata": {"name": name, "labels": {"l": "x"}}, "data": data});
             assert_eq!(call(&server, Method::POST, CONFIG_MAPS, map).await.code, 201);

@@ -1,5 +1,5 @@
-//! Tests of admission webhooks and conversion webhooks. The recorded cases of webhook calls are in
-//! `crates/conformance`. The tests in this file cover Services, clocks, cancelled requests and concurrent writes.
+//! Tests of admission webhooks and conversion webhooks. These tests cover Services, clocks, cancelled requests and
+//! concurrent writes. `crates/conformance` contains recorded cases of webhook calls.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -351,7 +351,7 @@ async fn object_has_one_uid_in_all_reviews() {
     assert!(mutating.requests()[0]["object"]["metadata"]["uid"].is_null());
 }
 
-/// A LimitRange without a name gets a random name, which all attempts to create it share.
+/// A LimitRange without a name gets a random name, which is the same in all attempts to create it.
 #[tokio::test]
 async fn webhook_is_called_once_for_a_random_name() {
     let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": true})).await;
@@ -520,7 +520,8 @@ async fn status_write_keeps_the_spec_of_a_moved_version() {
 }
 
 /// If the conversion of an object fails, policies must not be evaluated, because fields of the object would be missing.
-/// Therefore, deletions and patches fail. Patches cause no warnings, because the patched object is unknown.
+/// Therefore, deletions and patches of the object fail. A patch causes no warnings, because the patched object is
+/// unknown.
 #[tokio::test]
 async fn failed_conversion_prevents_writes() {
     let webhook =
@@ -551,7 +552,7 @@ async fn loading_rejects_objects_that_a_webhook_must_convert() {
     assert!(webhook.requests().is_empty());
 }
 
-/// The deletion is held by a finalizer. The object is still stored in the version that was the storage version before.
+/// A finalizer delays the deletion. The object is still stored in the previous storage version.
 #[tokio::test]
 async fn marked_object_keeps_its_stored_version() {
     let webhook = Webhook::start(&["127.0.0.1"], renamed).await;

@@ -69,7 +69,6 @@ async fn websocket_watch_works_over_tls() {
     assert!(end(&mut watch).await.is_none());
 }
 
-/// The headers that every WebSocket client must send.
 const HOST: &str = "Host: x\r\nConnection: close, Upgrade\r\n";
 const UPGRADE: &str = "Upgrade: WebSocket\r\n";
 const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";

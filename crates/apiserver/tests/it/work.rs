@@ -1,7 +1,7 @@
 //! Tests that bodies with many items are processed in linear time.
 //!
-//! With linear run time, the tests finish long before their timeout. A quadratic algorithm would need many minutes for
-//! these bodies.
+//! With a linear algorithm, the tests finish long before their timeout. A quadratic algorithm would need many minutes
+//! for these bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -214,7 +214,7 @@ async fn size_of_reported_errors_is_bounded() {
 #[tokio::test]
 async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let server = server().await;
-    // In the list of `anyOf` branches, only the last branch matches the value -1.
+    // Only the last `anyOf` branch matches the value -1.
     let branches = each(2_000, |at| json!({"properties": {"n": {"maximum": at as i64 - 2_000}}}));
     let item = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "anyOf": branches});
     let list = json!({"type": "array", "items": item});

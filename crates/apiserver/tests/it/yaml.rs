@@ -33,7 +33,7 @@ fn bombs() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The test needs no timeout, because a parser without linear run time would need hours for these texts.
+/// The test needs no explicit time limit, because a parser without linear run time would need hours for these texts.
 #[tokio::test]
 async fn yaml_bombs_are_rejected_in_linear_time() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");

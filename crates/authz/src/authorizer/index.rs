@@ -42,10 +42,10 @@ pub(crate) struct Grant {
 /// All roles that are granted to a user in one namespace, or in the cluster scope.
 #[derive(Debug, Default)]
 pub struct Granted {
-    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. Each of the two
-    /// groups is sorted by binding name.
+    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings. The grants in
+    /// each group are sorted by binding name.
     pub(crate) grants: Vec<Grant>,
-    /// The last role in evaluation order that does not exist although a binding of the user refers to it.
+    /// The last missing role in evaluation order, to which a binding of the user refers.
     pub(crate) missing: Option<MissingRole>,
 }
 
@@ -72,7 +72,7 @@ struct Subject {
     display: Box<str>,
 }
 
-/// The users that match a subject of a binding. A service account is a user named
+/// Determines which users match a subject of a binding. A service account is a user named
 /// `system:serviceaccount:NAMESPACE:NAME`.
 #[derive(Debug)]
 enum SubjectMatcher {
@@ -81,7 +81,8 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of a user or group by namespace and name, with the index of the first matching subject in each binding.
+/// The bindings of a user or group, by namespace and name. Each binding is stored with the index of its first matching
+/// subject.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 #[derive(Debug, Default)]
@@ -153,13 +154,13 @@ impl RuleIndex {
         }
     }
 
-    /// Returns the role with this name, or the cluster role if `namespace` is empty.
+    /// Returns the role with this name. If `namespace` is empty, returns the cluster role.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
 
-    /// Returns all roles that are granted to a user in a namespace, or in the cluster scope. If several bindings refer
-    /// to a role, returns the role only once, with the first binding.
+    /// Returns all roles that are granted to a user in a namespace, or in the cluster scope. Returns each role only
+    /// once, with the first binding that refers to it.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         let mut granted = Granted::default();
         let mut roles = HashSet::new();
@@ -191,7 +192,7 @@ impl RuleIndex {
     fn role_of(&self, binding: &IndexedBinding) -> Option<&Arc<IndexedRole>> {
         match (&*binding.role_kind, &*binding.namespace) {
             ("ClusterRole", _) => self.role("", &binding.role_name),
-            // Ignore a cluster role binding that refers to a role, which is not valid.
+            // Ignore a cluster role binding that refers to a role, because such a binding is not valid.
             (_, "") => None,
             (_, namespace) => self.role(namespace, &binding.role_name),
         }
@@ -220,7 +221,6 @@ impl fmt::Display for MissingRole {
 }
 
 impl Grant {
-    /// Returns the reason for the authorization decision, as in kube-apiserver.
     pub(crate) fn reason(&self) -> String {
         let IndexedBinding { namespace, name, role_kind, role_name, subjects } = &*self.binding;
         let binding = match &**namespace {

@@ -1,4 +1,4 @@
-//! The `controller` benchmark with kube-rs. The workloads are documented in `src/controller.rs` of pintle-bench.
+//! The `controller` benchmark with kube-rs. `src/controller.rs` of pintle-bench documents the workloads.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The `cache` benchmark with kube-rs. The workloads are documented in `src/cache.rs` of pintle-bench.
+//! The `cache` benchmark with kube-rs. `src/cache.rs` of pintle-bench documents the workloads.
 //!
 //! A workload with one handler uses a reflector and its store. A workload with several handlers uses kube-rs's shared
 //! store.
@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The numbers of updates and lists. The task that polls the reflector increments them.
+/// The numbers of updates and lists, which the task that polls the reflector increments.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Checks `count` every millisecond, and returns the time at which it reached `wanted`.
+    /// Checks `count` every millisecond, and returns the time at which it has reached `wanted`.
     async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
         while count.load(Ordering::Acquire) < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -112,7 +112,7 @@ impl Setting {
         sample.with("s until synced", synced.as_secs_f64())
     }
 
-    /// Starts a reflector. Returns when the store of the reflector is complete and no longer changes.
+    /// Starts a reflector, and waits until its store is complete and no longer changes.
     fn settled(&self, runtime: &Runtime, strip: bool) -> (Store<Pod>, Arc<Counts>) {
         let _in_runtime = runtime.enter();
         let (store, counts) = start(self.api(), strip, watcher::Config::default());
@@ -129,9 +129,9 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Subscribes each handler to a shared reflector. A task polls the reflector's stream and drops the items. This
-    /// workload skips the initial round with a single handler, because handlers cannot subscribe after the reflector
-    /// has started.
+    /// Subscribes each handler to a shared reflector. A task polls the reflector's stream and drops the items. With a
+    /// single handler, the initial round is skipped, because handlers cannot subscribe after the reflector has
+    /// started.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -219,7 +219,7 @@ fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Ar
             match event {
                 Ok(Event::Apply(_)) => shared.updates.fetch_add(1, Ordering::AcqRel),
                 Ok(Event::InitDone) => shared.lists.fetch_add(1, Ordering::AcqRel),
-                // Ignore errors such as 410 Expired, because the watcher re-lists after an error.
+                // Ignore errors such as 410 Expired, after which the watcher re-lists.
                 Ok(_) | Err(_) => 0,
             };
         }

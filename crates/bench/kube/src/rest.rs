@@ -1,4 +1,4 @@
-//! The `rest` benchmark with kube-rs. The workloads are documented in `src/rest.rs` of pintle-bench.
+//! The `rest` benchmark with kube-rs. `src/rest.rs` of pintle-bench documents the workloads.
 
 use std::path::Path;
 use std::sync::Arc;

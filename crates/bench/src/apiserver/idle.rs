@@ -10,7 +10,7 @@ use crate::meter::{Sample, Tally, measure};
 /// The number of watches per connection.
 const SHARED: usize = 50;
 
-/// Measures writes one after another, with 0, 100 and 1,000 idle watchers. Each watcher watches its own
+/// Measures writes one after another, with 0, 100 and 1,000 idle watchers. Each watcher watches another
 /// namespace.
 pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
@@ -55,7 +55,7 @@ async fn watch(setting: &Setting, maker: &RestClient, i: usize, last: Option<&Wa
     (client, watch)
 }
 
-/// Sends writes one after another. Returns the time per write in microseconds.
+/// Sends writes one after another, and returns the time per write in microseconds.
 async fn write(client: &RestClient, n: usize) -> f64 {
     let begun = Instant::now();
     for i in 0..n {

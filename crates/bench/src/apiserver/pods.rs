@@ -18,7 +18,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// removed, because the garbage collector deletes pods whose owner does not exist.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Runs the workload with a number of pods that a real server can store.
+/// Runs the workload with a number of pods that a real server can handle.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
@@ -27,8 +27,8 @@ pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with a status, and lists the pods as JSON and as protobuf. After that, writes small objects, first
-/// without lists and then during concurrent lists.
+/// Creates pods with a status, and lists the pods as JSON and as protobuf. After creating the pods, this workload
+/// writes small objects, first without lists and then during concurrent lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -38,10 +38,10 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // Report the total memory of the server process, not only the memory of its pods.
+    // Report the total memory of the server process instead of only the memory of its pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // Report the JSON size of the pods in the create requests. The stored pods are larger than that, because they
+        // Report the size of the pods in the create requests as JSON. The stored pods are larger, because they also
         // have managed fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();

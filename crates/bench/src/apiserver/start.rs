@@ -11,7 +11,7 @@ use super::Setting;
 use crate::meter::{Sample, Tally, measure, resident_of};
 use crate::stopwatch::quantile_ms;
 
-/// Repeatedly starts an embedded server in a new process and requests its version over plain HTTP.
+/// Repeatedly starts an embedded server in a new process, and requests its version over plain HTTP.
 pub(super) fn start(setting: &Setting) -> Sample {
     let times = setting.size(1_000).min(20);
     let mut took = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn start(setting: &Setting) -> Sample {
         .with("MB at the first answer", bytes / 1e6 / times as f64)
 }
 
-/// A process that runs the embedded server. The process is killed on drop.
+/// A process with the embedded server, which is killed on drop.
 struct Server(Child, String);
 
 impl Server {

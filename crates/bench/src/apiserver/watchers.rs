@@ -13,8 +13,8 @@ use crate::meter::{Sample, Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// Makes 1,000 changes that each of 1,000 watchers must receive. After that, connects 100 more watchers that do not
-/// read, and makes another 1,000 changes.
+/// Makes 1,000 changes that each of 1,000 watchers must receive. After these changes, connects 100 more watchers
+/// that do not read, and makes another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));
@@ -59,8 +59,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the server memory per watcher that does not read, in bytes. Each watched object has 1 KB, so the events do
-/// not fit into the socket buffers.
+/// Returns the server memory in bytes per watcher that does not read. The events do not fit into the socket buffers,
+/// because each watched object has 1 KB.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;
@@ -93,7 +93,7 @@ fn client_of(tasks: &[Watching]) -> RestClient {
     tasks.last().expect("the first watcher has its own client").0.clone()
 }
 
-/// Waits until the watch has received `changes` events or has ended. Returns the number of received events.
+/// Waits until the watch has received `changes` events or has ended, and returns the number of received events.
 async fn receive(client: RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
     let watch = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
     let list: serde_json::Value = {

@@ -1,8 +1,8 @@
 //! A leader election candidate as a separate process: `contender --server KUBECONFIG --lease NAME --identity NAME --log
 //! FILE`.
 //!
-//! While the process leads, it logs its actions. Each line of the log is a time at which the leadership guard allowed
-//! an action, in nanoseconds since 1970. When standard input is closed, the process releases the lease and exits.
+//! While it leads, the process logs its actions. Each line of the log is a time in nanoseconds since 1970 at which the
+//! leadership guard allowed an action. At the end of standard input, the process releases the lease and exits.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     std::thread::spawn(move || {
-        // Treat a read error as the end of standard input.
+        // A read error also counts as the end of standard input.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stopping.cancel();
     });
@@ -41,8 +41,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut log = OpenOptions::new().create(true).append(true).open(&log).expect("cannot open the log");
         writeln!(log, "term").expect("cannot write the log");
         while !leadership.is_cancelled() {
-            // Read the time before checking the guard. If the guard is valid during the check, it was also valid at the
-            // logged time, even if the process paused in between.
+            // Read the time before checking the guard. A guard that is valid during the check was also valid at this
+            // time, even if the process paused in between.
             let allowed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             if leadership.check().is_ok() {
                 writeln!(log, "{allowed}").expect("cannot write the log");

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::process::exit(0);
     });
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    // Print the URL before the pods are created, because connections wait in the listener's backlog.
+    // Print the URL before creating the pods, because connections can wait in the listener's backlog.
     println!("http://{}", listener.local_addr()?);
     pintle_bench::load::serve(pods, &listener)?;
     Ok(())

@@ -43,6 +43,6 @@ users:
     println!("{}", kubeconfig.display());
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     std::fs::remove_dir_all(folder)?;
-    // Do not wait for responses, because a watch may never end.
+    // Exit without waiting for responses, because a watch may never end.
     std::process::exit(0)
 }

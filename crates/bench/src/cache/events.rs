@@ -11,18 +11,17 @@ use super::informer::{Counted, Counter, Handling, Kept, Kind, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure};
 
-/// Requests 200,000 updates from the load server. Measures the time until every handler has received all updates.
+/// Requests 200,000 updates from the load server. Measures the time until every handler has received them.
 ///
-/// By default, Pintle merges the pending updates of an object for a slow handler. In this workload, the subscriptions
-/// deliver every event, as with the other libraries. The results include the fraction of events that the slowest
-/// handler received.
+/// By default, Pintle merges the pending updates of an object for a slow handler. In this workload, the
+/// subscriptions deliver every event, as with the other libraries. The results include the fraction of events
+/// that the slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, handling: Handling) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
     round(setting, runtime, &informer, 200_000, &[handling], 0)
 }
 
-/// Measures a single handler, and then `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -43,7 +42,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed().stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // In the second round, use resource versions that the first round has not used.
+    // In the second round, use resource versions that the first round did not use.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> = handlers

@@ -11,7 +11,7 @@ use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, live, measure, resident};
 
 /// Measures an informer without handlers, from its creation until it has synced and finished its background work. The
-/// resident memory is read before any program collects garbage or returns memory to the system.
+/// resident memory is read before the program collects garbage or returns memory to the system.
 pub(super) fn held<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let (resident_before, live_before) = (resident(), live());
     let mut held = None;
@@ -38,8 +38,8 @@ pub(super) fn held_read(setting: &Setting, runtime: &Runtime) -> Sample {
     sample.with("bytes live", live() - live_before)
 }
 
-/// Reads each pod once by its key, in random order. Almost every read has to decode its pod, because only a few
-/// decoded pods stay in memory.
+/// Reads each pod once by key, in random order. Almost every read decodes its pod, because only a few decoded pods
+/// stay in memory.
 pub(super) fn read_compact(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Compact<Pod>>(setting, Kept::Unmanaged, false);
     runtime.block_on(start_and_settle(setting, &informer));

@@ -19,7 +19,7 @@ use super::Setting;
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// Keeps all fields except managed fields, which is the default of an informer.
+    /// Keeps all fields except managed fields, like an informer by default.
     Unmanaged,
     /// Keeps all fields except managed fields and annotations.
     Stripped,
@@ -39,11 +39,11 @@ pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOw
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
 
-/// The work of a handler for each new state of an object.
+/// A handler's work for each new state of an object.
 #[derive(Clone, Copy)]
 pub(super) enum Handling {
     Metadata,
-    /// Reads a field of the object, which decodes the object.
+    /// Reads a field of the object, which may decode the object.
     Object,
 }
 
@@ -60,8 +60,8 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
 
 /// A handler that counts objects until it has received the newest state of `wanted` distinct objects.
 pub(super) struct Counter {
-    /// The newest resource version. An object with this resource version or a later one is in its newest
-    /// state.
+    /// The newest resource version of the objects. An object with this or a later resource version is in
+    /// its newest state.
     newest: u64,
     wanted: usize,
     handling: Handling,
@@ -117,7 +117,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
 
-    /// Only read the metadata if possible, because this does not decode the object.
+    /// Reads only the metadata if possible, which does not decode the object.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
@@ -133,7 +133,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done, and returns the time at which it finished.
+    /// Waits until the handler has received all wanted objects, and returns the time.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod with the fields that a scheduler needs. The pods do not share data, and rarely used fields are boxed.
+/// A pod with the fields that a scheduler needs. The pods share no data, and rarely used fields are boxed.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
@@ -65,7 +65,7 @@ struct SlimSpec {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct Toleration {
-    /// The taint key to match. An empty key matches all taint keys.
+    /// The taint key, where an empty key matches all taint keys.
     #[serde(default)]
     key: Box<str>,
     #[serde(default)]
@@ -104,7 +104,7 @@ enum PreemptionPolicy {
 #[allow(dead_code, reason = "as above")]
 struct Container {
     name: Box<str>,
-    /// The image of the container, because a scheduler prefers nodes that already have the image.
+    /// The image of a container, because a scheduler prefers nodes that already have this image.
     image: Box<str>,
     #[serde(default)]
     ports: Box<[Port]>,
@@ -135,7 +135,7 @@ enum Protocol {
     TCP,
 }
 
-/// A container's resource requests, parsed as numbers.
+/// A container's resource requests as numbers.
 #[derive(Default)]
 #[allow(dead_code, reason = "as above")]
 struct Requests {
@@ -215,7 +215,7 @@ fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Requests, D::E
     Ok(Resources::deserialize(deserializer)?.requests)
 }
 
-/// Parses a quantity with a common suffix.
+/// Parses a quantity with one of the common suffixes.
 fn number(quantity: &str) -> f64 {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &quantity[digits.len()..] {
@@ -228,8 +228,8 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of a pod's persistent volume claims. A scheduler needs these names, because a claim can
-/// restrict the nodes on which the pod can run.
+/// Returns the names of a pod's persistent volume claims. A scheduler needs them, because a claim can restrict
+/// the nodes on which the pod can run.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -9,9 +9,9 @@ use super::Setting;
 use super::informer::{Counter, Handling, Kept, informer};
 use crate::meter::{Sample, Tally, measure, thread_cpu};
 
-/// Runs the first list of an informer on a single-threaded runtime until a handler has received all objects. Meanwhile,
-/// another task yields in a loop and records its longest wait in wall time and in CPU time. Unlike the wall time, the
-/// CPU time does not include periods in which the thread was not scheduled.
+/// Runs an informer's first list on a single-threaded runtime until a handler has received all objects. Meanwhile,
+/// another task yields in a loop and records its longest wait in wall time and in CPU time. Unlike wall time, CPU time
+/// excludes periods in which the thread was not scheduled.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

@@ -10,7 +10,7 @@ use super::informer::{Kept, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure};
 
-/// Measures a call of `subscribe()`. The CPU time and memory include the delivery of all existing objects.
+/// Measures a call of `subscribe()`. CPU time and memory include the delivery of all existing objects.
 pub(super) fn subscribe(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::Stripped, false);
     runtime.block_on(start_and_settle(setting, &informer));

@@ -9,9 +9,8 @@ use super::Setting;
 use super::informer::{Counted, Counter, Handling, Kept, Kind, informer};
 use crate::meter::{Sample, Tally, measure};
 
-/// Measures the time from the informer's start until its store is complete. The client is created before the
-/// measurement, but it has no open connection yet. The CPU time and the memory are measured until the only handler has
-/// received all objects.
+/// Measures the time from the informer's start until its store is complete. The client exists before the measurement,
+/// but has no open connection yet. CPU time and memory are measured until the only handler has received all objects.
 pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, streaming_list: bool) -> Sample {
     let informer = informer::<T>(setting, kept, streaming_list);
     let (pods, mut synced) = (setting.feed().stats().pods, Duration::ZERO);
@@ -24,8 +23,8 @@ pub(super) fn sync<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept, st
     sample.with("s until synced", synced.as_secs_f64())
 }
 
-/// Starts the informer, and waits until the informer has synced and the handler is done. Returns the handler's counts
-/// and the time until the informer had synced.
+/// Starts the informer, and waits until it has synced and the handler has received all objects. Returns the handler's
+/// counts, and the time until the informer had synced.
 async fn start<T: Kind>(informer: &SharedInformer<T>) -> (Counted, Duration) {
     let mut counted = Counter::add(informer.subscribe(), u64::MAX, 1, Handling::Metadata);
     let begin = Instant::now();

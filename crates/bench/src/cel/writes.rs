@@ -1,5 +1,5 @@
-//! Measures writes of a custom resource with validation rules. The embedded server runs in the same process without
-//! sockets.
+//! Measures writes of a custom resource with validation rules. The embedded server runs in the same process,
+//! without sockets.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -17,7 +17,7 @@ const WRITES: usize = 5_000;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ROUTES: &str = "/apis/bench.example.com/v1/routes";
 
-/// Updates the same object repeatedly. Each operation updates one field of the object.
+/// Updates one field of the same object in each operation.
 pub(super) fn writes(setting: &Setting, has_rules: bool) -> Sample {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("cannot start a runtime");
     let server = runtime.block_on(ApiServer::start(ApiServerConfig::default())).expect("cannot start the server");

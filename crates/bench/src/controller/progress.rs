@@ -12,8 +12,7 @@ use crate::meter::{self, Sample};
 /// The annotation that contains the number of the last benchmark run that wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
-/// Counts reconciliations of the objects `bench-0`, `bench-1` and so on. The reconciliations of
-/// other objects are not counted.
+/// Counts reconciliations of the objects `bench-0`, `bench-1` and so on, but not of other objects.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
@@ -21,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time between the start of the process and the time at which all objects were done.
+    /// The time from the start of the process until all objects were done.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }
@@ -59,7 +58,7 @@ impl Progress {
         self.reconciliations.load(Ordering::Relaxed) as f64
     }
 
-    /// Waits until all objects are done, and returns the CPU time and the memory of the process.
+    /// Waits until all objects are done, and returns the process's CPU time and memory.
     pub(crate) async fn settled(&self) -> Sample {
         self.all_settled.notified().await;
         let (objects, seconds) =

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{Setting, cluster, election};
 
-/// The number of the new leader, and the time at which it became the leader.
+/// The number of the new leader, and the time at which it began to lead.
 pub(super) type Start = (u64, Instant);
 
 pub(super) struct Contender {

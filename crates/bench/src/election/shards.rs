@@ -17,7 +17,7 @@ use crate::stopwatch::quantile_ms;
 
 const SHARDS: u32 = 8;
 
-/// A period in which a replica works on a shard.
+/// A period of time in which a replica works on a shard.
 struct Stretch {
     fleet: u64,
     shard: u32,
@@ -61,8 +61,8 @@ pub(super) fn shards(setting: &Setting) -> Sample {
     let all = (fleets * u64::from(SHARDS)) as f64;
     let came = ledger.between(added, lost);
     let went = ledger.between(lost, end);
-    // With four replicas, each replica owns a fourth of the shards on average. When a replica joins or dies, about a
-    // fourth of the shards must change their owner. All other changes of owners are unnecessary.
+    // With four replicas, each replica owns a fourth of the shards on average. If a replica joins or dies, about a
+    // fourth of the shards must change their owner. All other changes are unnecessary.
     let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
     let p99 = |moved: &[Moved]| {
         let mut periods: Vec<Duration> = moved.iter().map(|moved| moved.nobodys).collect();
@@ -78,7 +78,7 @@ pub(super) fn shards(setting: &Setting) -> Sample {
 
 fn start(setting: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
     let name = own_name(&format!("fleet-{fleet}"));
-    // The owner of a shard depends only on the names of the replicas and shards.
+    // Only the names of the replicas and shards determine the owner of a shard.
     let electors = LeaseGroupConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
     let config = ShardsConfig { shards: SHARDS, electors };
     let shares = cluster(setting, &InMemoryProvider::new()).shards("default", &name, config);
@@ -107,7 +107,7 @@ impl Ledger {
     }
 
     /// Returns the shards that have changed their owner between the times `from` and `to`. `stretches` must be sorted
-    /// by start time.
+    /// by their start times.
     fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
         let stretches = self.0.lock();
         let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));

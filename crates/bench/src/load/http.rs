@@ -14,7 +14,7 @@ pub(super) struct Request {
     query: String,
 }
 
-/// A chunked response whose headers have been sent.
+/// A chunked response whose headers were sent.
 pub(super) struct Answer<'a>(&'a TcpStream);
 
 impl Connection {
@@ -22,7 +22,7 @@ impl Connection {
         Self { stream: BufReader::new(stream), is_last: false }
     }
 
-    /// Reads the next request. Returns `None` if the client has closed the connection.
+    /// Reads the next request, or returns `None` if the client has closed the connection.
     pub(super) fn request(&mut self) -> io::Result<Option<Request>> {
         if self.is_last {
             return Ok(None);
@@ -91,12 +91,12 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Returns `true` if the client has closed the connection or sent more data. A client that reads a watch does
-    /// not send data.
+    /// Returns `true` if the client has closed the connection or sent more data. A client that reads a watch
+    /// sends no data.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        // Remove the timeout again, because a connection has no timeout between requests.
+        // Remove the timeout, because a connection has no timeout between requests.
         self.0.set_read_timeout(None).is_err() || !is_there
     }
 }

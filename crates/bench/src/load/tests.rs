@@ -58,8 +58,8 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait until the watch has read the first order, because the second control request would otherwise
-    // replace it.
+    // Wait until the watch has read the first order, which the second control request would otherwise
+    // replace.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

@@ -30,7 +30,7 @@ impl Proxy {
                         if !*cut.borrow() {
                             connections.spawn(async move {
                                 if let Ok(mut far) = TcpStream::connect(server).await {
-                                    // Ignore connection errors, because the operator must handle them.
+                                    // Ignore connection errors, which the operator must handle.
                                     _ = copy_bidirectional(&mut near, &mut far).await;
                                 }
                             });

@@ -91,7 +91,7 @@ async fn terminated(world: &World) -> String {
     format!("{ended:?} after {took:.2} s; published {published} after the restart")
 }
 
-/// For 5 s, the server rejects all writes of the operator with the error `answer`.
+/// The server rejects all writes of the operator with the error `answer` for 5 s.
 async fn failing(world: &World, answer: Answer) -> String {
     use RequestVerb::{Create, Patch, Update};
     let mut process = started(world).await;
@@ -123,7 +123,7 @@ async fn cut_off(world: &World, span: Duration) -> String {
     let state = process.state();
     world.proxy.cut(false);
     let from = Instant::now();
-    // Restart the process if it has ended, like the kubelet in a real cluster.
+    // Restart a process that has ended, like the kubelet in a real cluster.
     let _restarted = process.ended().map(|_| world.start());
     let published = world.published("second", from).await;
     format!("the process {state}; published {published} after the end of the fault")
@@ -158,7 +158,7 @@ async fn foreign_edit(world: &World) -> String {
     }
 }
 
-/// The reconciler panics each time it reconciles a particular website.
+/// The reconciler panics whenever it reconciles a particular website.
 async fn panic(world: &World) -> String {
     let mut process = started(world).await;
     world.create("bad", "panic.example.com").await;

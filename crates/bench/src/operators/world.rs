@@ -20,7 +20,7 @@ pub(super) struct World {
     command: Vec<String>,
 }
 
-/// The maximum time to wait for the result of a scenario.
+/// The maximum time to wait for a scenario's result.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 impl World {
@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // Install the CustomResourceDefinition, because the controller-runtime operator does not install it. The
-        // Pintle and kube-rs operators accept an existing definition.
+        // Install the CustomResourceDefinition, because the controller-runtime operator does not do so. The
+        // operators with Pintle and kube-rs accept an existing definition.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -63,7 +63,7 @@ impl World {
         self.cluster.server().expect("the embedded server")
     }
 
-    /// Returns the operator's requests since `since`, except watches and requests for Leases and Events.
+    /// Returns the operator's requests since `since`, without watches and without requests for Leases and Events.
     pub(super) fn requests(&self, since: Instant) -> Vec<AuditRecord> {
         let all = self.server().audit();
         let is_own = |record: &&AuditRecord| {
@@ -83,7 +83,8 @@ impl World {
         self.cluster.api().create(&site, &WriteOptions::default()).await.expect("a valid website");
     }
 
-    /// Waits until a website is ready and its ConfigMap contains its URL. Returns the time since `from` in seconds.
+    /// Waits until a website is ready and its ConfigMap contains its URL, and returns the time since `from` in
+    /// seconds.
     pub(super) async fn published(&self, name: &str, from: Instant) -> String {
         let sites = self.cluster.namespaced::<Website>("default");
         let maps = self.cluster.namespaced::<ConfigMap>("default");
@@ -108,7 +109,7 @@ impl World {
     }
 }
 
-/// An operator process. The process is killed on drop.
+/// An operator process, which is killed on drop.
 pub(super) struct Process(Child);
 
 impl Process {

@@ -1,4 +1,4 @@
-//! Measures how long keys wait in the queue while a worker computes.
+//! Measures the time that keys wait in the queue while a worker computes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,9 +18,9 @@ const ROUNDS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 const COMPUTES: Duration = Duration::from_millis(5);
 
-/// Eight workers wait for keys. In each round, a worker gets a key, adds `fan` other keys, and then computes for 5 ms.
-/// The next round starts when all keys of the round are done. The workload measures the time between the add of each of
-/// the `fan` keys and the get by a worker.
+/// Eight workers wait for keys. In each round, one worker gets a key, adds `fan` other keys, and then computes for 5
+/// ms. The next round starts when all keys of this round are done. Measures the time from the add of each of the `fan`
+/// keys until a worker gets it.
 pub(super) fn busy<K: Key, C: Crew>(crew: &C, setting: Setting, fan: usize) -> Sample {
     let rounds = setting.size(ROUNDS);
     let keys: Arc<[K]> = keys(rounds * (fan + 1)).into();

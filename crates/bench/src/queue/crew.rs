@@ -22,19 +22,19 @@ pub(super) trait Crew {
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Works like [`worker`](Self::worker), but the worker finishes a key and gets the next key in one call.
+    /// Like [`worker`](Self::worker), but finishes a key and gets the next key in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that gets keys and does no work for them. `setting` determines whether the worker makes one or
-    /// two calls per key.
+    /// Starts a worker that gets keys and does no work for them. `setting` determines whether it makes one or two
+    /// calls per key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
 
-    /// Starts a producer that calls the closure `each` `steps` times and counts the calls.
+    /// Starts a producer that calls the closure `each` `steps` times.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// Waits until a worker or producer has finished. Returns its count.
+    /// Waits for a worker or producer to finish, and returns its count.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -42,7 +42,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The schedule of a producer's calls. A call that is late starts immediately.
+/// The schedule of a producer's calls, where a late call starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -108,8 +108,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Consume tokio's cooperative budget in each iteration, as a reconciler does with I/O. Without this, tasks that
-    // never wait for I/O would not yield their thread.
+    // Consume tokio's cooperative budget in each iteration, as a reconciler's I/O does. Without this step, tasks
+    // that never wait for I/O would not yield their thread.
 
     fn worker<K: Key>(
         &self,

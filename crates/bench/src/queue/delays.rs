@@ -1,4 +1,4 @@
-//! Workloads with delayed adds, for which a worker is already waiting.
+//! Workloads with delayed adds while a worker is already waiting.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
 }
 
 /// Adds 1 M keys with delays from a rate limiter. The measurement ends when all keys are done. With client-go's default
-/// limiter, the measurement ends when the first 100 keys are done.
+/// limiter, it ends when the first 100 keys are done.
 pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
@@ -50,8 +50,7 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures a worker while the closure `adds` adds `n` keys. The measurement ends when the worker has finished `soon`
-/// keys.
+/// Measures a worker while the closure `adds` adds `n` keys, until the worker has finished `soon` keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! Measures a queue with many keys. Each key is added, handed out and finished once.
+//! Measures a queue with many keys. Each key is added, dequeued and finished once.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use super::crew::Crew;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Adds 1 M keys and shuts down the queue. After that, `workers` workers get and finish all keys. The measurement
-/// includes both phases.
+/// Adds 1 M keys and shuts down the queue. After the shutdown, `workers` workers get and finish all keys. The
+/// measurement includes both phases.
 pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();

@@ -1,4 +1,4 @@
-//! Measures how long a key waits for a worker in a process with a low CPU limit.
+//! Measures the time that a key waits for a worker in a process with a low CPU limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +17,12 @@ const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
 /// For 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share of the keys
-/// every 5 ms, at a different time from the other producers. 16 workers wait for the keys. Measures the time between
-/// the add of a key and the get by a worker. The parent process sets the CPU limit.
+/// every 5 ms, at different times than the other producers. 16 workers wait for the keys. Measures the time from the
+/// add of a key until a worker gets it. The parent process sets the CPU limit.
 pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
     let ticks = setting.size(TICKS);
-    // Each key is used only once, so the queue never merges adds.
+    // Use each key only once, so that the queue never merges adds.
     let keys: Arc<[K]> = keys(CREW * ticks * share).into();
     let added: Arc<[AtomicU64]> = keys.iter().map(|_| AtomicU64::new(0)).collect();
     let queue: WorkQueue<K, C::Clock> = setting.queue();

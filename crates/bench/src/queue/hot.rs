@@ -1,4 +1,4 @@
-//! Measures a queue while a small set of keys is added many times.
+//! Measures a queue to which a small set of keys is added many times.
 
 use std::sync::Arc;
 

@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A type of keys, which are created from names.
+/// A key type whose keys can be created from names.
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 
-    /// Returns the number at the end of the key.
     fn number(&self) -> usize {
         let name = self.as_ref().as_bytes();
         name[name.len() - DIGITS..].iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))

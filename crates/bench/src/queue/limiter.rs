@@ -1,4 +1,4 @@
-//! Measures a rate limiter without a queue. The delay for an item grows with each failure of the item.
+//! Measures a rate limiter without a queue. The delay of an item grows with each of its failures.
 
 use std::hint::black_box;
 
@@ -9,8 +9,8 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// In ten rounds, each of 100 k items fails and is then forgotten. A lock protects the limiter, as in client-go. The
-/// caller passes the current time to Pintle's limiter, but client-go's limiter does not need the time.
+/// In ten rounds, each of 100 k items fails and is then forgotten. As in client-go, a lock protects the limiter.
+/// Pintle's limiter gets the current time from the caller, while client-go's limiter does not need the time.
 pub(super) fn when_forget<K: Key>(setting: Setting) -> Sample {
     const ROUNDS: usize = 10;
     let keys = keys::<K>(setting.size(100_000));

@@ -6,7 +6,8 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Adds, gets and finishes 1 M keys, one at a time. Runs two rounds and measures only the second.
+/// Adds, gets and finishes 1 M keys, one at a time. Runs two rounds and measures only the second
+/// round.
 pub(super) fn cycle<K: Key>(setting: Setting) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     again(setting, &keys, keys.len())

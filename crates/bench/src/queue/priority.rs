@@ -1,4 +1,4 @@
-//! Measures a queue with many workers while they change the priorities of queued keys.
+//! Measures a queue whose many workers change the priorities of queued keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +14,9 @@ use crate::meter::{Sample, Tally, measure};
 const LEVELS: [i32; 5] = [-100, -10, 0, 10, 100];
 
 /// The queue contains 100 k keys, each with one of five priorities. 1,000 workers process 200 k keys in total. While a
-/// worker processes a key, it adds a random key, which is almost always queued already. The new priority of this key is
-/// equally likely to be higher or lower than before. The worker also adds its own key again, so the length of the queue
-/// is constant. The queue merges adds in the same way as controller-runtime.
+/// worker processes a key, it adds a random key, which is almost always queued. The new priority of this key is equally
+/// likely to be higher or lower than before. The worker also adds its own key again, which keeps the length of the
+/// queue constant. As in controller-runtime, the queue merges adds.
 pub(super) fn priority<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let keys: Arc<[K]> = keys(setting.size(100_000)).into();
     let wanted = setting.size(200_000);

@@ -1,9 +1,9 @@
 //! Measures how long a single call can hold the queue's lock.
 //!
-//! A program cannot directly measure how long a lock is held. However, a call holds at most one lock at a time, so the
-//! CPU time of the call is an upper bound. This upper bound includes the cost of reading the thread's CPU clock once.
-//! Some calls take the lock many times, but only briefly each time. For these calls, the workloads also measure the
-//! slowest concurrent `done` on another thread.
+//! A program cannot directly measure how long a call holds a lock. However, a call holds at most one lock at a time, so
+//! its CPU time is an upper bound. The upper bound includes the cost of reading the thread's CPU clock once. Some calls
+//! take the lock many times, but each time only briefly. For these, the workloads also measure the slowest concurrent
+//! `done` on another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +17,7 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure, resident, thread_cpu};
 
-/// The number of keys in flight that another thread finishes one by one during the measurement.
+/// The number of in-flight keys that another thread finishes one by one during the measurement.
 const HELD: usize = 100_000;
 
 /// Measures a single thread that gets and finishes 1 M delayed keys that become due at the same time.
@@ -34,7 +34,7 @@ pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
 }
 
-/// Measures a call that reads the queue's counts after 1 M delayed keys have become due at the same time.
+/// Measures one read of the queue's counts after 1 M delayed keys have become due at the same time.
 pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     let mut counts = Longest::default();
     let sample = when_due::<K>(setting, |queue, n| {
@@ -71,7 +71,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures the closure `calls`. Before the measurement, 1 M keys with different delays become due without any calls to
+/// Measures the closure `calls`. Before the measurement, 1 M keys with different delays become due while no call uses
 /// the queue.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
@@ -86,7 +86,7 @@ fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClo
     sample.with("us, longest done beside", other.micros())
 }
 
-/// Returns `n` keys to add, and [`HELD`] other keys that are in flight.
+/// Returns `n` keys to add, and the guards of [`HELD`] other keys that are in flight.
 fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
     let mut keys = keys::<K>(n + HELD);
     let take = |key| {
@@ -97,8 +97,8 @@ fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<
     (keys, held)
 }
 
-/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the result of `work`
-/// and the duration of the slowest `done`.
+/// Runs `work` while another thread repeatedly finishes one of the `held` keys and then sleeps. Returns the result of
+/// `work`, and the duration of the slowest `done`.
 fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -15,7 +15,7 @@ use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
 /// 16 producers each add 100 k keys, chosen at random from 100 k keys, while 16 workers process the keys. The threads
-/// do not pause, and the workload measures each add and each `done`.
+/// do not pause, and each add and each `done` is measured.
 pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let each = setting.size(100_000);
     let keys: Arc<[K]> = keys(each).into();
@@ -47,10 +47,9 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
 }
 
 /// For 2 s, two threads add, get and finish keys without pauses. A third thread repeatedly sleeps and then reads the
-/// counts of the queue. The workload measures these reads.
+/// counts of the queue. Measures these reads.
 pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
-    // Each key is finished before it is added again, because there are enough keys. Therefore, each add has exactly
-    // one get.
+    // There are enough keys to finish each key before it is added again. Therefore, each add has a separate get.
     const EACH: usize = 1000;
     let keys = keys::<K>(2 * EACH);
     let queue: WorkQueue<K> = setting.queue();

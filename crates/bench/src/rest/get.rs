@@ -25,9 +25,8 @@ pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, prot
     run(setting, runtime, vec![client; at_once])
 }
 
-/// A client that sends GET requests one after another.
 pub(super) trait Getter: Send + 'static {
-    /// Requests the object once. Panics if the response does not contain the expected object.
+    /// Requests the object once, and panics if the response does not contain the expected object.
     fn get_once(&mut self) -> impl Future<Output = ()> + Send;
 }
 
@@ -49,7 +48,7 @@ impl Getter for RestClient {
     }
 }
 
-/// Runs all `getters` concurrently, and counts the requests that complete within the measured time.
+/// Runs all `getters` concurrently, and counts the requests completed within the measured time.
 pub(super) fn run(setting: &Setting, runtime: &Runtime, getters: Vec<impl Getter>) -> Sample {
     let (is_measured, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let completed = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,5 @@
 //! Measures GET requests with hyper, without a client library. The connections are opened before the measurement,
-//! and errors are not handled.
+//! and errors are ignored.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::get::{Getter, check, run};
 use super::{Protocol, Setting};
 use crate::meter::Sample;
 
-/// Measures `at_once` concurrent clients. Over HTTP/1.1, each client has its own connection. Over HTTP/2, all
+/// Measures `at_once` concurrent clients. Over HTTP/1.1, each client has a separate connection. Over HTTP/2, all
 /// clients share one connection.
 pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let server = Server::new(setting, protocol);
@@ -96,7 +96,7 @@ impl Server {
 impl Sender {
     async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, protocol: Protocol) -> Self {
         let stream = TokioIo::new(stream);
-        // Ignore the result of the connection task, because the connection stays open until the program exits.
+        // Do not wait for the connection task, because the connection stays open until the program exits.
         if protocol == Protocol::Http2 {
             let (sender, connection) =
                 http2::handshake(TokioExecutor::new(), stream).await.expect("the HTTP/2 handshake succeeds");

@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use super::Setting;
 use crate::meter::{Sample, Tally, measure};
 
-/// Decodes each pod when it arrives, and drops the pod. The measurement includes only the list of all pods. A small
-/// list before the measurement warms up the code and opens the connection.
+/// Decodes each pod when it arrives, and then drops it. The measurement covers only the list of all pods. A small
+/// list before it warms up the code and opens the connection.
 pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     let client =
         RestClient::new(ClientConfig::new(setting.server.unwrap_or_default())).expect("cannot create a client");
@@ -21,7 +21,7 @@ pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     measure(|| Tally::operations(runtime.block_on(read(&pods, 0))))
 }
 
-/// Lists and counts pods. If `limit` is 0, lists all pods.
+/// Lists and counts pods, up to `limit` pods or all pods if `limit` is 0.
 async fn read(pods: &Api<Pod>, limit: u32) -> usize {
     let mut read = 0;
     let page = ListWatch::list(pods, &ListOptions { limit, ..ListOptions::default() }).await;

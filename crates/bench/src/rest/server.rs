@@ -59,7 +59,7 @@ pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>>
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let tls = TlsAcceptor::from(Arc::new(tls));
     let objects = Arc::new(Objects::default());
-    // Both server tasks run until the program exits, and ignore connection errors, which affect only one client.
+    // Both server tasks run until the program exits. Ignore connection errors, which affect only one client.
     let plain = objects.clone();
     drop(tokio::spawn(accept(listeners.plain, move |stream| {
         let objects = plain.clone();
@@ -121,8 +121,8 @@ impl Objects {
         response
     }
 
-    /// Opens a watch. The watches send their events at different times, so the events of a thousand watches are
-    /// spread over a second.
+    /// Opens a watch. The watches send their events at different times, which spreads the events of a thousand
+    /// watches over a second.
     fn watch(&self) -> Answer {
         let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
         let first = Instant::now() + Duration::from_millis(place);

@@ -14,9 +14,9 @@ use tokio::time::sleep;
 use super::{Protocol, Setting};
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 
-/// One task per watch decodes the events of the watch. The watches use HTTP/2 if the client library supports HTTP/2.
-/// Measures the growth of the resident memory and of the number of open sockets, from the first watch to the end of
-/// the measurement.
+/// Each watch has a task that decodes its events. The watches use HTTP/2 if the client library supports it. Measures
+/// the growth of resident memory and of the number of open sockets, from the first watch until the end of the
+/// measurement.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
     let api: Api<ConfigMap> = Api::namespaced(Protocol::Http2.client(setting), "default");

@@ -3,7 +3,7 @@
 use pintle_cel::{Activation, Environment};
 use proptest::prelude::*;
 
-/// A strategy that generates parenthesised expressions of one type.
+/// A strategy that generates parenthesized expressions of one type.
 type Text = BoxedStrategy<String>;
 
 fn ints() -> impl Strategy<Value = String> {
@@ -19,8 +19,8 @@ fn strings() -> impl Strategy<Value = String> {
 
 /// Generates random expressions of the types int, bool, string and list of int. `depth` is the nesting depth.
 ///
-/// The expressions do not contain empty list literals. As in cel-go, the first operator that uses an item of an empty
-/// list literal determines the item type.
+/// The generated expressions do not contain empty list literals. As in cel-go, the first operator that uses an item
+/// of an empty list literal determines the item type.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));
@@ -61,7 +61,8 @@ fn expressions(depth: u32) -> [Text; 4] {
         operator(&["<", "<=", ">", ">=", "==", "!="], &int),
         operator(&["<", "<=", ">", ">=", "==", "!="], &string),
         operator(&["==", "!="], &list),
-        // Append an item, because `x in []` is false as in cel-go, even if the evaluation of `x` fails.
+        // Append an item, because in an empty list `x in []` is false, as in cel-go, even if the evaluation of `x`
+        // fails.
         (int.clone(), list.clone()).prop_map(|(int, list)| format!("({int} in ({list} + [0]))")),
         call(&["startsWith", "endsWith", "contains"], &string, &string),
         fold(&["all", "exists", "exists_one"], "x % 3 < @"),
@@ -88,8 +89,7 @@ fn any_expression() -> Text {
     prop_oneof![ints, bools, strings, lists].boxed()
 }
 
-/// Evaluates an expression, and returns the result in a form that is the same for both crates. Returns `None` for an
-/// error.
+/// Evaluates an expression, and returns the result in a form that both crates share. Returns `None` for an error.
 fn ours(text: &str) -> Option<String> {
     let program = match Environment::new().compile(text) {
         Err(error) if error.is_in_constant() => return None,

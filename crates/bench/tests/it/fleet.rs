@@ -1,9 +1,9 @@
-//! Tests with a fleet of real processes that compete for a lease. The tests kill, stop and pause the processes, and
-//! disconnect them from the server.
+//! Tests with a fleet of real processes that compete for a lease. The tests kill, stop and pause these processes,
+//! and disconnect them from the server.
 //!
-//! If `PINTLE_FLEET_GO` is the path of a client-go program, half of the processes run that program.
-//! `cargo xtask conformance --fleet` builds the program. The tests use the server from the kubeconfig
-//! `PINTLE_FLEET_KUBECONFIG` if it is set, and the embedded server otherwise.
+//! If `PINTLE_FLEET_GO` is the path of a client-go program, half of the processes run that program. `cargo xtask
+//! conformance --fleet` builds the program. The tests use the server in the kubeconfig `PINTLE_FLEET_KUBECONFIG` if
+//! it is set, and otherwise the embedded server.
 
 mod proxy;
 
@@ -29,7 +29,7 @@ struct Process {
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
-    /// Closes the standard input of the process, which makes the process release the lease.
+    /// Closes the standard input of the process, which then releases the lease.
     Stop,
     /// Sends SIGSTOP to the process, and sends SIGCONT when another process has become the leader.
     Pause,
@@ -44,7 +44,7 @@ struct Fleet {
     go: Option<PathBuf>,
     started: usize,
     processes: Vec<Process>,
-    /// The identities and log files of all processes, including processes that have exited.
+    /// The identities and log files of all processes, including those that have exited.
     logs: Vec<(String, PathBuf)>,
 }
 
@@ -87,7 +87,7 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues to act until a renewal fails, even if there is a new leader.
+        // After a pause, client-go's elector continues to act until a renewal fails, even if another process leads.
         // This behavior is known, so the tests kill client-go processes instead of pausing them.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
@@ -107,7 +107,7 @@ impl Fleet {
             Disruption::Disconnect => leader.proxy.cut(false),
             Disruption::Kill | Disruption::Stop => {}
         }
-        // A client-go process exits when it loses the leadership.
+        // A client-go process exits when it loses its lease.
         if !leader.is_ours || !matches!(disruption, Disruption::Disconnect) {
             leader.child.wait().unwrap();
             self.processes.remove(index);
@@ -115,13 +115,12 @@ impl Fleet {
         }
     }
 
-    /// Returns the times of the first and last action of each leadership term, and the identity of the leader. The
-    /// terms are sorted by their first action.
+    /// Returns the times of the first and last action of each leadership term, and the leader's identity. The terms
+    /// are sorted by their first action.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
-            // A process that has never been the leader has no log. The log of a killed process may end with an
-            // incomplete line.
+            // A process that has never led has no log. The log of a killed process may end with an incomplete line.
             let text = fs::read_to_string(log).unwrap_or_default();
             let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
             for term in whole.split("term\n").map(str::trim).filter(|term| !term.is_empty()) {
@@ -180,7 +179,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // At this point, all paused processes have resumed, so the logs contain all actions.
+    // All paused processes have resumed by now, so the logs contain all actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

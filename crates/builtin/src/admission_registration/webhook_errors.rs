@@ -1,4 +1,4 @@
-//! Validates a webhook of a configuration.
+//! Validates the webhooks of a webhook configuration.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
 }
 
 fn condition_errors(webhook: &Json, path: &str) -> FieldErrors {
-    // Create the CEL environment only if there are match conditions, because its creation takes a long time.
+    // Create the CEL environment only if there are match conditions, because creating it takes a long time.
     match webhook.list("/matchConditions").next() {
         None => FieldErrors::default(),
         Some(_) => match_conditions(webhook, path, &Expressions::new(&Json::Null)),
@@ -71,7 +71,7 @@ pub(super) fn rule_errors(rule: Check<'_>) -> Check<'_> {
     resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
-/// Reports an empty list, or a list that contains `*` together with other items.
+/// Reports a list that is empty, or that contains `*` together with other items.
 fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -50,8 +50,7 @@ impl Strategy for DaemonSet {
                 strategy.set("type", "RollingUpdate");
             }
             let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-            // A `rollingUpdate` gets defaults even if the type is not RollingUpdate, because its Go fields are not
-            // pointers.
+            // `rollingUpdate` gets defaults for every update strategy type, because its fields are not pointers in Go.
             if (fewer == 1 || strategy.has("/rollingUpdate"))
                 && let Some(rolling) = strategy.member("rollingUpdate")
             {
@@ -71,9 +70,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// Copies the template generation from the old object, and increments it if the template changed. The server
-    /// ignores the annotation in a request, as kube-apiserver does, because clients must not set the template
-    /// generation.
+    /// Copies the template generation from the old object, and increments it if the template changed. As in
+    /// kube-apiserver, the annotation in a request is ignored, because clients must not set the template generation.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -123,7 +121,6 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation (the number of template changes) from its annotation.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }

@@ -107,8 +107,8 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// Validates a StatefulSet, but validates the claim templates and the service name only on create, because they
-/// cannot change.
+/// Validates a StatefulSet. The claim templates and the service name are validated only if `new` is true, because an
+/// update cannot change them.
 fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
@@ -148,10 +148,10 @@ fn drop_max_unavailable(object: &mut Json) {
     }
 }
 
-/// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume, which
-/// replaces any volume with the same name. The host name and the subdomain are removed, because the StatefulSet
-/// controller sets them on each pod. `replicas`, `minReadySeconds` and `revisionHistoryLimit` are removed, because
-/// other code validates them.
+/// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume, and
+/// replaces any volume with the same name. The result has no host name and no subdomain, because the StatefulSet
+/// controller sets them on each pod. Also removes `replicas`, `minReadySeconds` and `revisionHistoryLimit`, because
+/// other code validates these fields.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

@@ -13,8 +13,6 @@ use pintle_kinds::check::Check;
 use pintle_kinds::post_handler::{PostHandler, Question, Task};
 use pintle_kinds::{RequestTarget, Strategy};
 
-/// The strategy of SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview in
-/// `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessReview {
     pub(crate) is_self: bool,
@@ -62,7 +60,7 @@ impl PostHandler for AccessReview {
     }
 }
 
-/// Returns the review with the metadata that the server sets, and without the metadata that clients must not set.
+/// Returns the review with the server's metadata, and without the metadata that clients must not set.
 fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     let mut review = sent.clone();
     if target.kind.is_namespaced() {
@@ -138,7 +136,7 @@ fn selector_errors(selector: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Validates the number of values in a requirement. Unknown operators are valid.
+/// Validates the number of values in a requirement. Accepts unknown operators.
 fn value_count_errors(requirement: Check<'_>) -> Check<'_> {
     let count = requirement.object()["values"].as_array().map_or(0, Vec::len);
     let operator = requirement.object().text("/operator");
@@ -167,7 +165,6 @@ fn label_requirement_errors(requirement: Check<'_>) -> Check<'_> {
     requirement.also(wrong)
 }
 
-/// Returns the user whose permissions are reviewed.
 fn subject(review: &Json) -> User {
     User {
         name: review.text("/spec/user").into(),

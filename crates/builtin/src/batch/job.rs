@@ -84,8 +84,8 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return job_status::errors(new, old);
         }
-        // As in kube-apiserver, each spec error occurs twice: the spec is validated with the Job, and again for the
-        // update.
+        // As in kube-apiserver, each spec error occurs twice, because an update validates the whole Job, and then the
+        // spec again.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
             [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
@@ -118,8 +118,8 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // Add missing defaults before the validation. Like a read from the store in kube-apiserver, this also copies
-        // missing labels from the template.
+        // Add missing defaults before the validation. The defaults include the labels that kube-apiserver copies from
+        // the template when it reads the Job.
         self.defaults(&mut object);
         object
     }
@@ -151,7 +151,7 @@ impl Strategy for Job {
     }
 }
 
-/// Validates a Job's spec. The selector must match the pods of the Job.
+/// Validates a Job's spec. The selector of the Job must match the pods of the Job.
 fn job_spec_errors(job: &Json) -> FieldErrors {
     let spec = &job["spec"];
     let mut errors = job_errors(spec, "spec");
@@ -163,7 +163,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let matches = match selector.map(structured) {
         None => false,
-        // `selector_errors` already reports an invalid selector.
+        // Ignore an invalid selector, because `selector_errors` already reports it.
         Some(None) => true,
         Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
     };
@@ -174,8 +174,7 @@ fn job_spec_errors(job: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the host name of the last pod of an indexed Job. This host name consists of the name of the Job and the
-/// index of the pod.
+/// Validates the host name of an indexed Job's last pod, which consists of the Job's name and the pod's index.
 fn job_name_errors(job: &Json) -> FieldErrors {
     let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
     let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {

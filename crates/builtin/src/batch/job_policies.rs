@@ -15,11 +15,10 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indices, and of failed indices. For Jobs with more completions than this,
-/// [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
+/// The maximum number of parallel indices, and the maximum number of failed indices. For Jobs with more completions
+/// than `MAX_INDEXED`, [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
 const MAX_INDEXED: i64 = 100_000;
-/// The maximum number of parallel indices, and of failed indices, for Jobs with many completions and a back-off limit
-/// per index.
+/// Like [`MAX_INDEXED`], but for Jobs with many completions and a back-off limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
@@ -74,7 +73,6 @@ pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Validates `managedBy`, which must consist of a domain and a path.
 pub(super) fn manager_errors(spec: &Json, path: &str) -> FieldErrors {
     let Some(manager) = spec["managedBy"].as_str() else { return FieldErrors::default() };
     let field = format!("{path}.managedBy");
@@ -210,7 +208,7 @@ pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String>
     Ok(total)
 }
 
-/// Reports a field that is missing or has an unknown value, and lists the known values if the field is missing.
+/// Reports a field that is missing or has an unknown value. The error for a missing field lists the known values.
 fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
     let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
     check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)

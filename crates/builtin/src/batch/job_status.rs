@@ -1,5 +1,5 @@
-//! Validates the status of a Job. As in kube-apiserver, most rules apply only if the update changes the fields in the
-//! rule, so an object that already violates a rule can still be updated.
+//! Validates the status of a Job. As in kube-apiserver, most rules apply only if the update changes the relevant
+//! fields. Therefore, an object that already violates a rule can still be updated.
 
 use std::collections::HashSet;
 
@@ -196,7 +196,7 @@ impl Change<'_> {
         rules.into_iter().filter(|(broken, _)| *broken).map(|(_, why)| conditions(why)).collect()
     }
 
-    /// Validates the rules that always compare the new status with the old status.
+    /// Validates the transition from the old status to the new status. The transition rules apply to every update.
     fn transition_errors(&self) -> FieldErrors {
         let (new, old) = (self.new, self.old);
         let lost = |condition: &&str| holds(old, condition) && !holds(new, condition);
@@ -241,13 +241,13 @@ fn is_finished(job: &Json) -> bool {
     holds(job, "Complete") || holds(job, "Failed")
 }
 
-/// Returns an error about the conditions. As in kube-apiserver, the message does not contain the conditions.
+/// Returns an error about the conditions of a Job. As in kube-apiserver, the message does not contain the conditions.
 fn conditions(why: &str) -> FieldError {
     FieldError::new(FieldErrorType::Invalid, CONDITIONS, format!("Invalid value: {why}"))
 }
 
-/// Returns the first index that both texts contain. Intervals that cannot be parsed are ignored. As in kube-apiserver,
-/// each interval is visited once, so overlaps of unsorted intervals can be missed.
+/// Returns the first index that both texts contain. Ignores intervals that cannot be parsed. As in kube-apiserver, each
+/// interval is visited only once, so the function can miss overlaps of unsorted intervals.
 fn first_overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let mut completed = intervals(completed, completions).peekable();
     let mut failed = intervals(failed, completions).peekable();

@@ -47,7 +47,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// Validates the conditions. Accepts missing types, duplicates and contradictory decisions if the old object already
+/// Validates the conditions. Accepts a missing type, a duplicate or a contradictory decision if the old object already
 /// contains the same mistake.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
@@ -77,8 +77,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports forbidden changes of conditions. `decides` is true for the approval subresource, which can add approvals and
-/// denials.
+/// Reports forbidden changes of conditions. `decides` must be true for the approval subresource, which can add
+/// approvals and denials.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

@@ -25,7 +25,7 @@ const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, 
 #[derive(Debug)]
 pub(super) struct CertificationRequest {
     pub(super) organizations: Vec<String>,
-    /// The signed bytes.
+    /// The bytes that the signature covers.
     signed: Vec<u8>,
     key_algorithm: Vec<u8>,
     key: Vec<u8>,
@@ -82,8 +82,8 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// If the signature uses RSA with a weak key or digest, returns the algorithm that verifies it. TLS does not allow
-    /// such signatures, but certification requests may contain them.
+    /// Returns the verification algorithm if the signature uses RSA with a weak key or digest. TLS does not allow such
+    /// signatures, but certification requests may contain them.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
         RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
@@ -119,7 +119,7 @@ fn organizations(mut names: &[u8]) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Reads a bit string of whole bytes.
+/// Reads a bit string whose length is a whole number of bytes.
 fn bits<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Der::take(bytes, BIT_STRING)?.content.strip_prefix(&[0])
 }
@@ -166,7 +166,6 @@ mod tests {
 
     use super::*;
 
-    /// Certification requests with 1,024-bit RSA keys and the digests SHA-1, SHA-256 and SHA-512.
     const WEAK: [&str; 3] = [
         "MIIBTTCBtwIBADAOMQwwCgYDVQQKDANvbGQwgZ8wDQYJKoZIhvcNAQEBBQADgY0AMIGJAoGBAMqYwvpAJqXUo22r5I3QX3qglEeX/pYKnO9bV0\
          jT/qmQOG7Y8lUltUjFqi0C0LJLH7yuxAB0s5/WQsplGJ8YQjz31YI2hzL+ESZMb5Hkkgq6tPV2CQz+RveEVogagkUyK2CV2+beBkX9OVSAKEBb\

@@ -23,7 +23,7 @@ pub(super) fn extra_permission(
     subresource: Subresource,
 ) -> Outcome<Option<ExtraPermission>> {
     let Some(old) = old else { return check_client_groups(new).map(|()| None) };
-    // The signer is read from the old object, because updates cannot change it.
+    // Read the signer from the old object, because updates cannot change it.
     let signer = old.text("/spec/signerName");
     let differ = |pointer: &str| new.at(pointer) != old.at(pointer);
     let verb = match subresource {
@@ -51,7 +51,6 @@ fn check_client_groups(object: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&resource, metadata::name(object), &why))
 }
 
-/// Validates the name of a signer, which must consist of a domain and a path.
 pub(super) fn errors(signer: &str) -> FieldErrors {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {

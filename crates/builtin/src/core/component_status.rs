@@ -8,8 +8,8 @@ use pintle_kinds::table::{Cell, ComputedCells};
 pub(crate) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {
-    /// Returns the component statuses of a cluster without a scheduler or a controller manager. The status of the store
-    /// is always healthy.
+    /// Returns the component statuses of a cluster without a scheduler or a controller manager. The store, named
+    /// `etcd-0`, is always healthy.
     fn computed_objects(&self) -> Option<Vec<Json>> {
         let absent = |name: &str, port: u16| {
             let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");

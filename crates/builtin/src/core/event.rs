@@ -111,8 +111,8 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// Returns the validation errors that are common to both API groups. The event must be in its stored form, which is a
-/// core event. Events with an `eventTime` must satisfy additional rules. `controller` is the name of the field for the
+/// Returns the validation errors that are common to both API groups. The event must be in its stored form, as a core
+/// event. Events with an `eventTime` must satisfy additional rules. `controller` is the name of the field for the
 /// reporting controller, which depends on the API group.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);

@@ -1,4 +1,4 @@
-//! A kubelet's address.
+//! Determines the address of a kubelet.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_json::Json;

@@ -14,7 +14,7 @@ pub(crate) struct LimitRange;
 impl Strategy for LimitRange {
     fn defaults(&self, object: &mut Json) {
         let Some(spec) = object.member("spec") else { return };
-        // kube-apiserver stores objects as protobuf, which has no empty lists.
+        // Remove an empty list, because kube-apiserver stores objects as protobuf, which has no empty lists.
         if spec["limits"].is_empty() {
             spec.set("limits", Json::Null);
         }

@@ -125,7 +125,7 @@ impl Strategy for Namespace {
         true
     }
 
-    // Only a write to `/finalize` can change the finalizers in the spec.
+    // Other writes than `/finalize` cannot change the finalizers in the spec.
     fn is_held(&self, object: &Json) -> bool {
         object.list("/spec/finalizers").any(Json::is_string)
     }

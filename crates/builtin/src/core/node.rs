@@ -75,8 +75,8 @@ impl Strategy for Node {
         taint_errors(object).and(amount_errors(object)).and(report_errors(object)).and(range_errors(object))
     }
 
-    /// Validates an update. Unless the request writes only the status, first applies the rules for new nodes.
-    /// Afterwards applies the update rules for nodes, which check the taints and quantities again.
+    /// Validates an update. For a write that is not limited to the status, first applies the rules for new nodes. The
+    /// update rules, which check the taints and quantities again, apply to all writes.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -131,7 +131,7 @@ fn kernel(node: &Json) -> Json {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If both fields are set and differ, `podCIDR` is kept.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. Keeps `podCIDR` if both fields are set and differ.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {
@@ -170,7 +170,6 @@ fn amount_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the swap space and the features that the node reports.
 fn report_errors(object: &Json) -> FieldErrors {
     let swap = object.integer("/status/nodeInfo/swap/capacity");
     let swap = swap.filter(|swap| *swap <= 0).map(|swap| {

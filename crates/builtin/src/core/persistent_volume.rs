@@ -157,7 +157,6 @@ fn claim(volume: &Json) -> Json {
     }
 }
 
-/// Returns the spec fields that specify the source of the volume.
 fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     const OTHERS: &[&str] = &[
         "accessModes",
@@ -174,7 +173,6 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources in validation order, and their names in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),

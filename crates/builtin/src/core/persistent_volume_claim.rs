@@ -200,7 +200,7 @@ fn source_errors(source: Check<'_>) -> Check<'_> {
         .name("apiGroup", NameRule::Subdomain)
 }
 
-/// Synchronizes `dataSource` and `dataSourceRef`. A `dataSource` is removed if its kind is not a claim or a snapshot.
+/// Synchronizes `dataSource` and `dataSourceRef`. Keeps a `dataSource` only if its kind is a claim or a snapshot.
 fn align_sources(claim: &mut Json, old: &Json) {
     let has_spec_field = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
     let in_use = has_spec_field(old, "dataSource") || has_spec_field(old, "dataSourceRef");
@@ -228,7 +228,6 @@ fn storage_classes() -> GroupResource {
     GroupResource::new("storage.k8s.io", "storageclasses")
 }
 
-/// Returns the name of the storage class, which may be empty.
 fn class(claim: &Json) -> Option<&str> {
     let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
     annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)

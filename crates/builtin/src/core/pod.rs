@@ -66,12 +66,11 @@ pub(crate) use volumes::{host_path, template_metadata_errors};
 
 const PODS: &str = "pods";
 
-/// The type of object that contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
-    /// The name of a pod. The name may be empty.
+    /// A pod with this name, which may be empty.
     Pod(&'a str),
-    /// A pod template, which has weaker validation rules.
+    /// A pod template, for which some validation rules are weaker.
     Template,
 }
 
@@ -237,10 +236,8 @@ fn forbidden(pod: &Json, why: &str) -> Failure {
     Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
 }
 
-/// The metadata that a write of the subresources `ephemeralcontainers` and `resize` must not change.
 const OTHER_METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];
 
-/// Restores these fields of the metadata.
 fn keep_metadata(pod: &mut Json, old: &Json, fields: &[&'static str]) {
     for &field in fields {
         set_metadata(pod, field, old["metadata"][field].clone());

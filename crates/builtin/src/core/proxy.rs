@@ -173,8 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// A test cluster whose endpoints all refer to the same pod but have different addresses. `OnePod` counts how
-    /// often the pod is read.
+    /// A test cluster in which all endpoints refer to one pod, but have different addresses. Counts how often the pod
+    /// is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

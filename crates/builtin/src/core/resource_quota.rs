@@ -45,7 +45,6 @@ const STANDARD: &[&str] = &[
     "storage",
 ];
 
-/// The resources whose limits must be integers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -109,7 +108,6 @@ impl Strategy for ResourceQuota {
     }
 }
 
-/// Formats the used and maximum amounts of the resources that `shown` accepts.
 fn used_amounts(quota: &Json, shown: impl Fn(&str) -> bool) -> Json {
     let hard = quota.members("/status/hard").filter(|(resource, _)| shown(resource));
     let amounts = hard.map(|(resource, hard)| {
@@ -143,7 +141,6 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns `true` if a quota with this scope may limit this resource.
 fn applies(scope: &str, resource: &str) -> bool {
     let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
     let of_pods = resource == "pods"
@@ -158,8 +155,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the number of errors per scope. A quota with a scope may limit only some of the standard resources, and
-/// each resource outside the scope causes an error.
+/// Returns the number of errors per scope. A scope restricts which standard resources a quota may limit, and each other
+/// resource causes an error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();
@@ -199,7 +196,7 @@ fn selector_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (mut scopes, counts) = (Vec::new(), out_of_scope(object));
     for expression in object.list("/spec/scopeSelector/matchExpressions") {
-        // Errors can contain the whole selector, so do not format any that cannot be added.
+        // Stop when no error can be added, because formatting an error with the whole selector is expensive.
         if errors.is_full() {
             break;
         }

@@ -155,7 +155,6 @@ fn ports(service: &Json) -> Json {
     if ports.is_empty() { "<none>".into() } else { ports.join(",").into() }
 }
 
-/// Warns about ignored fields, deprecated fields, and addresses in unusual formats.
 fn field_warnings(object: &Json) -> Vec<String> {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     const EXTERNAL: &str = "ExternalName";
@@ -254,8 +253,8 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Removes fields that do not apply to the new type of the Service. A removed field that the client has changed stays
-/// in the object, and validation rejects the change.
+/// Removes fields that do not apply to the new type of the Service. Keeps an unused field if the client has changed it,
+/// so that validation rejects the change.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -312,8 +311,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Gives each port without a node port its old node port, unless another port already uses that number. Finds the old
-/// port by name.
+/// Restores the node port of each port without a node port from the old port with the same name, unless another port
+/// already uses this number.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =

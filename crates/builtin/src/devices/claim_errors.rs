@@ -17,10 +17,8 @@ const MAX_EXPRESSION: usize = 10 * 1024;
 const WHICH_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
-/// The names of the requests with the names of their alternatives.
 type Names<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Validates the spec of a claim.
 pub(super) fn claim_errors(spec: &Json, path: &str) -> FieldErrors {
     let devices = &spec["devices"];
     let alternatives = |request| Json::list(request, "/firstAvailable").map(|it| it.text("/name")).collect();
@@ -31,13 +29,12 @@ pub(super) fn claim_errors(spec: &Json, path: &str) -> FieldErrors {
     items(check, "config", MAX_ITEMS, |config| configuration_errors(reference_errors(config, &names))).done()
 }
 
-/// Validates the spec of a DeviceClass.
 pub(super) fn class_errors(spec: &Json) -> FieldErrors {
     let check = items(Check::at(spec, "spec"), "selectors", MAX_ITEMS, selector_errors);
     items(check, "config", MAX_ITEMS, configuration_errors).done()
 }
 
-/// Validates the items of a list. Items with the same name, and equal strings, are duplicates.
+/// Validates the items of a list. Equal strings, and objects with the same name, are duplicates.
 fn items<'a>(check: Check<'a>, field: &str, most: usize, rules: impl Fn(Check<'a>) -> Check<'a>) -> Check<'a> {
     let all = check.object()[field].as_array().map_or(&[][..], Vec::as_slice);
     if all.len() > most {
@@ -150,7 +147,6 @@ fn constraint_errors<'a>(constraint: Check<'a>, names: &Names<'_>) -> Check<'a> 
     }
 }
 
-/// Validates the name of an attribute, which consists of a domain and an identifier.
 fn attribute_errors(attribute: Check<'_>) -> Check<'_> {
     let name = attribute.object().as_str().unwrap_or_default();
     match name.split('/').collect::<Vec<_>>()[..] {
@@ -179,7 +175,6 @@ fn identifier_errors<'a>(check: Check<'a>, name: &str) -> Check<'a> {
         .invalid_text_if(!good, "", name, WHY)
 }
 
-/// Validates the name of a driver. Letter case is ignored.
 pub(super) fn driver_errors<'a>(check: Check<'a>, field: &str, name: &str) -> Check<'a> {
     if name.is_empty() {
         return check.required_if(true, field, "");

@@ -33,7 +33,7 @@ impl Strategy for ResourceSlice {
     }
 }
 
-/// Sets the time at which a taint was added, if the request does not contain it.
+/// Sets `timeAdded` of each taint without this field.
 fn date_taints(context: &Context<'_>, slice: &mut Json) {
     let Some(spec) = slice.get_mut("spec") else { return };
     for taint in spec.items_mut("devices").flat_map(|device| device.items_mut("taints")) {

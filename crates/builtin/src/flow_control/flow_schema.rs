@@ -14,7 +14,7 @@ pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        // As in kube-apiserver, a flow schema without rules matches no requests.
+        // Warn about a flow schema without rules, because it matches no requests.
         if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
     }
 

@@ -30,7 +30,7 @@ fn subject_errors(subject: Check<'_>) -> Check<'_> {
     let subject = subject
         .required_if(!there, *own, &format!("{own} is required when subject kind is '{kind}'"))
         .inside(own, |own| if kind == "ServiceAccount" { service_account_errors(own) } else { own.required("name") });
-    // As in kube-apiserver, the service account comes first.
+    // As in kube-apiserver, the error about the service account comes first.
     let others = ["serviceAccount", "user", "group"].into_iter().filter(|field| field != own);
     others.fold(subject, |subject, field| {
         let (other, _) = SUBJECTS.iter().find(|(_, known)| *known == field).unwrap_or(&SUBJECTS[0]);
@@ -112,7 +112,6 @@ fn verb_errors(rule: Check<'_>) -> Check<'_> {
     rule.unsupported_if(!known && !verbs.texts("").any(|verb| verb == "*"), "verbs", &verbs, VERBS)
 }
 
-/// Reports a list that contains `*` and other values.
 fn lonely_wildcard<'a>(rule: Check<'a>, field: &str, what: &str) -> Check<'a> {
     let values = &rule.object()[field];
     let (several, any) = (values.texts("").count() > 1, values.texts("").any(|value| value == "*"));

@@ -71,7 +71,7 @@ fn queuing_errors(queuing: Check<'_>) -> Check<'_> {
     const POSITIVE: &str = "must be positive";
     let number = |key: &str| queuing.object().integer(&format!("/{key}")).unwrap_or(0);
     let (length, queues, hand) = (number("queueLengthLimit"), number("queues"), number("handSize"));
-    // Each of the `hand` draws needs the bits of a queue number.
+    // Each of the `hand` draws consumes enough bits for a queue number.
     let bits = ((queues as f64).log2() * hand as f64).ceil() as i64;
     let hand_error = match () {
         () if hand <= 0 => Some(POSITIVE.to_owned()),
@@ -107,7 +107,7 @@ fn errors(object: &Json) -> FieldErrors {
     };
     let mut errors = check.done();
     match name {
-        // The priority level `exempt` may change only its field `exempt`.
+        // In the priority level `exempt`, only the field `exempt` may change.
         "exempt" if kind != "Exempt" || limited => {
             errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
         }

@@ -27,7 +27,7 @@ impl Conversion for Autoscalers {
     }
 }
 
-/// Converts v1 to v2, and ignores invalid annotations.
+/// Converts an object from v1 to v2. Ignores invalid annotations.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);
@@ -126,7 +126,7 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member, and returns `None` if the member is absent or null.
+/// Removes and returns a member. Returns `None` if the member is absent or null.
 fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }

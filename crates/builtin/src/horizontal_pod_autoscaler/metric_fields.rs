@@ -11,7 +11,6 @@ pub(super) enum FieldForm {
     Amount,
     /// A value that is omitted if the v2 object does not have the field.
     Optional,
-    /// A reference to an object.
     Reference,
     Selector,
 }
@@ -42,7 +41,6 @@ pub(super) const SOURCES: &[MetricField] = &[
     ("external", "targetAverageValue", "/target/averageValue", Optional),
 ];
 
-/// The fields of each source of current metrics, in the order of v1.
 pub(super) const CURRENT: &[MetricField] = &[
     ("object", "target", "/describedObject", Reference),
     ("object", "metricName", "/metric/name", Text),
@@ -74,7 +72,6 @@ pub(super) const SCALING_RULE: &[(&str, &str)] = &[
 ];
 pub(super) const POLICY: &[(&str, &str)] = &[("Type", "type"), ("Value", "value"), ("PeriodSeconds", "periodSeconds")];
 
-/// Groups the fields by metric source.
 pub(super) fn by_source(
     fields: &'static [MetricField],
 ) -> impl Iterator<Item = (&'static str, &'static [MetricField])> {

@@ -14,22 +14,21 @@ const METRIC_TYPES: &[(&str, &str)] = &[
     ("Pods", "pods"),
     ("Resource", "resource"),
 ];
-/// The metric sources in validation order.
 const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
-/// Validates the spec. For an update, `old` is the stored object.
+/// Validates the spec of an autoscaler. For an update, `old` is the stored object.
 pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let (least, most) = (object.integer("/spec/minReplicas"), object.integer("/spec/maxReplicas").unwrap_or(0));
     let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let is_unchanged = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // An update may keep an invalid scale target.
+    // Do not validate an unchanged scale target, so that an update may keep an invalid one.
     let known_target = is_unchanged("/spec/scaleTargetRef/kind") && is_unchanged("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
-    // An update of an autoscaler with an invalid `describedObject.apiVersion` may contain further ones.
+    // If the old object has an invalid `describedObject.apiVersion`, the update may contain further invalid versions.
     let was_odd = old.is_some_and(has_invalid_object);
     Check::of(object)
         .at_least("spec.minReplicas", bound)
@@ -49,8 +48,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// Validates an object reference. If `known` is true, the version in the reference is not validated. If `groupless` is
-/// true, the reference may name an object in the core group.
+/// Validates an object reference. If `known` is true, the reference's version is not validated. If `groupless` is true,
+/// the reference may name an object in the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {

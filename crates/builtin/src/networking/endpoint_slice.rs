@@ -35,7 +35,7 @@ impl Strategy for EndpointSlice {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        // Only the removed version v1beta1 supports topologies.
+        // Remove the topology, because only the removed version v1beta1 supports it.
         object.items_mut("endpoints").for_each(|endpoint| endpoint.unset("deprecatedTopology"));
     }
 

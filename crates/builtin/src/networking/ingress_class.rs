@@ -56,7 +56,6 @@ fn parameters(object: &Json) -> Json {
     }
 }
 
-/// Validates a controller name, which consists of a domain and a path.
 fn controller_errors(controller: &str) -> FieldErrors {
     const FIELD: &str = "spec.controller";
     let error = |why: &str| FieldErrors::from([FieldError::invalid_text(FIELD, controller, why)]);

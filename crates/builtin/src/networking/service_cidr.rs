@@ -40,7 +40,7 @@ impl Strategy for ServiceCidr {
         errors
     }
 
-    /// A second range can be added. All other changes are rejected.
+    /// Allows an update to add a second range, and rejects all other changes.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         const WHY: &str = "field is immutable";
         let (is, was) = (texts(new), texts(old));

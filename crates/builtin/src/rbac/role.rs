@@ -65,8 +65,7 @@ impl Strategy for Role {
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let is_narrower = |verb: &&str| verb.starts_with("impersonate:") || verb.starts_with("impersonate-on:");
         let (kind, name) = (object.text("/kind"), metadata::name(object));
-        // A role can contain any number of verbs without effect, so only the first such verb causes a
-        // warning.
+        // Warn only about the first verb without effect, because a role can contain any number of such verbs.
         let narrower = object.list("/rules").flat_map(|rule| rule.texts("/verbs")).find(is_narrower);
         narrower
             .map(|verb| without_effect(&format!("the verb {verb:?} of {kind} {name:?}"), IMPERSONATION))

@@ -43,7 +43,7 @@ impl Strategy for RoleBinding {
         let mut errors = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| new.text(&format!("/roleRef/{name}"));
-            // As in kube-apiserver, the error contains the value with Go's field names.
+            // As in kube-apiserver, the error shows the reference with Go's field names.
             let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
             errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
         }

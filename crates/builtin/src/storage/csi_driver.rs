@@ -18,7 +18,7 @@ impl Strategy for CsiDriver {
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Subresource) {
         drop_scheduling(new);
-        // As in kube-apiserver, new objects have no generation.
+        // Only updates change the generation. As in kube-apiserver, new objects have no generation.
         if new.get("spec") != old.get("spec") {
             set_metadata(new, "generation", old.integer("/metadata/generation").unwrap_or(0) + 1);
         }
@@ -90,7 +90,6 @@ impl Strategy for CsiDriver {
     }
 }
 
-/// Removes a field whose feature gate is off.
 fn drop_scheduling(driver: &mut Json) {
     if let Some(spec) = driver.get_mut("spec") {
         spec.unset("preventPodSchedulingIfMissing");

@@ -29,7 +29,7 @@ impl Strategy for CsiNode {
         all.done()
     }
 
-    /// A driver cannot change, except for the number of its volumes.
+    /// Rejects changes to existing drivers, except to the number of their volumes.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = self.validate_create(new);
         let mut drivers = HashMap::<_, Vec<_>>::new();

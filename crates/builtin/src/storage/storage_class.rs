@@ -69,8 +69,8 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
 /// Validates the topology terms. All terms must be unique, and the keys in each term must also be unique.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver compares each term with a list that initially contains one empty term for each term of the
-    // class. An empty topology term is therefore reported as a duplicate.
+    // kube-apiserver compares each term with a list that initially contains empty terms, so it reports an empty term as
+    // a duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pintle_json::Json;
 
-/// Warns about a valid IP address that is not in canonical form.
 pub(crate) fn ip(text: &str, path: &str) -> Option<String> {
     let (address, strict) = lenient(text)?;
     match address {
@@ -31,7 +30,7 @@ pub(crate) fn block(text: &str, path: &str) -> Vec<String> {
         return Vec::new();
     }
     let first = masked(address, bits);
-    // If an IPv4 address is mapped to IPv6, the message contains its IPv4 form.
+    // For an IPv4 address that is mapped to IPv6, the message shows the IPv4 form.
     let shown = format!("{}/{}", first.to_canonical(), if is_mapped(first) { bits.saturating_sub(96) } else { bits });
     let mut found = Vec::new();
     if first != address {
@@ -54,7 +53,7 @@ pub(crate) fn load_balancer(object: &Json) -> Vec<String> {
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// Parses an address. The returned boolean is `true` if the address has no leading zeros, which older Kubernetes
+/// Parses an address. The returned boolean is `false` for an address with leading zeros, which older Kubernetes
 /// versions accepted.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {

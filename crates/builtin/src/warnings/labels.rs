@@ -21,8 +21,8 @@ pub(crate) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-/// Warns about the keys of a node selector term. If `values` is true, also warns about deprecated values, which
-/// callers need if they do not validate the values.
+/// Warns about deprecated keys in a node selector term. If `values` is true, also warns about deprecated values.
+/// Callers that do not validate the values set `values`.
 pub(crate) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (at, expression) in term.list("/matchExpressions").enumerate() {

@@ -39,8 +39,8 @@ fn field_selectors_match_the_fields_of_a_kind() {
     }
 }
 
-/// `field_paths` must return all paths that a field reads. Reducing an object to these paths must therefore not
-/// change the values of its fields.
+/// `field_paths` must return all paths that a field reads, so reducing an object to these paths must not change the
+/// field values.
 #[test]
 fn field_paths_cover_the_fields_of_each_kind() {
     let kinds = pintle_builtin::kinds();

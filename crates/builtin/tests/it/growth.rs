@@ -16,7 +16,7 @@ use crate::strategies::{EmptyCluster, context};
 #[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn work_grows_linearly_with_each_list_and_map() {
     // For four times as much input, a linear algorithm takes four times as long, and a quadratic algorithm takes
-    // sixteen times as long. Shorter times than `LEAST` are not compared.
+    // sixteen times as long. Do not compare times that are shorter than `LEAST`.
     const MOST: u32 = 9;
     const LEAST: Duration = Duration::from_millis(10);
     const TRIES: usize = 4;
@@ -55,7 +55,7 @@ type Filling = (usize, fn(usize) -> String);
 const FILLINGS: [Filling; 4] =
     [(1, |at| format!("x{at}")), (3, |at| format!("x{at}")), (1, |at| format!("fd00::{at:x}")), (1, |_| "x".into())];
 
-/// Returns the time of a create, of an update and of a status update.
+/// Returns the total time of a create, an update and a status update.
 fn effort(kind: &Kind, object: &Json) -> Duration {
     let context = context(&EmptyCluster);
     // In the old object, all lists have the reverse order.
@@ -118,7 +118,7 @@ fn collect(ty: &Type, kind: &str, path: &mut Vec<String>, paths: &mut Vec<Vec<St
     path.pop();
 }
 
-/// Generates an object with `count` items in the list or map at `path`, and with one item in the others.
+/// Generates an object with `count` items in the list or map at `path`, and with one item in all other lists and maps.
 fn long(ty: &Type, path: &[String], count: usize, filling: Filling) -> Json {
     let (depth, text) = filling;
     let Some((step, rest)) = path.split_first() else {

@@ -1,4 +1,4 @@
-//! Tests for the kind registry.
+//! Tests of the kind registry.
 
 use pintle_apimachinery::effort::is_linear;
 

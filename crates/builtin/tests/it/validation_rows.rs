@@ -1,7 +1,8 @@
 //! Compares validation errors with recorded errors of kube-apiserver 1.36.1.
 //!
-//! For each kind, the files `validation_rows*.txt` contain a complete object and several rows. Each row sets a field of the
-//! object. The line after each row lists the reason and field of each expected error, or a dash if the object is valid.
+//! For each kind, the files `validation_rows*.txt` contain a complete object and several rows. Each row sets one field
+//! of the complete object. The line after each row lists the reason and field of each expected error, or a dash if the
+//! object is valid.
 
 use pintle_json::Json;
 

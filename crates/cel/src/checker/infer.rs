@@ -1,4 +1,4 @@
-//! Inference of type parameters.
+//! Infers type parameters by unification.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ const MAX_STEPS: u32 = 4_000_000;
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The type parameters that the current unification has changed, with their previous types. If the unification
-    /// fails, the previous types are restored.
+    /// The type parameters that the current unification has changed, with their previous types. A failed unification
+    /// restores the previous types.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Returns `true` if the inference has exceeded its maximum number of steps, so that the inferred types must
-    /// not be used.
+    /// Returns `true` if the inference has exceeded its maximum number of steps. The inferred types must not be used in
+    /// this case.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -43,7 +43,7 @@ impl Inference {
         self.attempt(|inference| inference.unify(left, right))
     }
 
-    /// Works like [`assignable`](Self::assignable), but for two lists of types.
+    /// Like [`assignable`](Self::assignable), but for two lists of types.
     pub(super) fn all_assignable(&mut self, left: &[Type], right: &[Type]) -> bool {
         left.len() == right.len()
             && self.attempt(|inference| left.iter().zip(right).all(|(left, right)| inference.unify(left, right)))
@@ -105,8 +105,8 @@ impl Inference {
         }
     }
 
-    /// Binds the type parameter `name` to `other`. Returns whether the binding is valid, and whether the parameter
-    /// already had a type.
+    /// Binds the type parameter `name` to `other`. The first returned boolean is `true` if the binding is valid. The
+    /// second boolean is `true` if the type parameter already had a type.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);

@@ -1,11 +1,10 @@
-//! The variables of comprehensions.
+//! Tracks the variables of comprehensions during the type check.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The variables of all enclosing comprehensions.
 #[derive(Default)]
 pub(super) struct Scopes {
     names: Vec<Arc<str>>,

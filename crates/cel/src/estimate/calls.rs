@@ -250,7 +250,6 @@ impl Estimator<'_> {
         Estimate::of(cost)
     }
 
-    /// Returns the type and size of the items of a list, or `None` if the item type is unknown.
     fn item(&self, list: Id) -> Option<(Type, CostRange)> {
         let items = match self.checked.type_of(list) {
             Type::List(items) | Type::Optional(items) => (**items).clone(),

@@ -24,7 +24,7 @@ impl CostRange {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// Multiplies both bounds by a cost factor and rounds up.
+    /// Multiplies both bounds of the range by a cost factor and rounds up.
     pub(super) fn scaled(self, factor: f64) -> Self {
         let scale = |value: u64| (value as f64 * factor).ceil() as u64;
         Self { min: scale(self.min), max: scale(self.max) }

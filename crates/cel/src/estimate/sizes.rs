@@ -11,12 +11,9 @@ use crate::types::Type;
 /// The origin of an expression's value in the caller's data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
-    /// The value does not come from the caller's data.
     Outside,
     Schema(&'e Schema),
-    /// The keys of a map.
     Keys,
-    /// The value comes from data without a schema.
     NoSchema,
 }
 
@@ -67,7 +64,6 @@ pub(super) struct LocalVariable<'e> {
     pub(super) entries: Option<EntrySize>,
 }
 
-/// The variables of all enclosing comprehensions.
 #[derive(Default)]
 pub(super) struct Scopes<'e>(HashMap<Arc<str>, Vec<LocalVariable<'e>>>);
 
@@ -95,7 +91,6 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Outside)
     }
 
-    /// Creates a comprehension variable with the origin and size of an expression's value.
     pub(super) fn variable_like(&mut self, id: Id) -> LocalVariable<'e> {
         LocalVariable { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }

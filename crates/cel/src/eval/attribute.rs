@@ -8,11 +8,10 @@ use crate::value::{List, Value};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
-    /// The value must be present.
     Required,
-    /// The value may be absent, as in `.?name`.
+    /// The value is optional, as in `.?name`.
     IfPresent,
-    /// The expression only tests whether the value is present.
+    /// The expression only tests whether the value is present, as in `has(a.b)`.
     Test,
 }
 
@@ -106,7 +105,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // If a branch of a conditional expression is only a variable, reading the variable has no cost.
+            // Reading a variable has no cost if the variable alone is a branch of a conditional expression.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
@@ -161,8 +160,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute if an intermediate value is absent. For the macro `has`, the result is
-/// `false`.
+/// Returns the result of an attribute if an intermediate value is absent. Returns `false` for the macro `has`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

@@ -24,8 +24,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the content and the initial value of the slot, because this comprehension may be inside the initial
-        // value of another comprehension that uses the same slot.
+        // Save the content and the initial value of the slot. Another comprehension can use the same slot, and contain
+        // this comprehension in its initial value.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));
@@ -118,7 +118,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         match (list, item) {
             (Ok(Value::List(mut list)), Ok(item)) => {
                 // Remove the list from its slot, because a second reference would force a copy. The caller puts the
-                // result back into the slot.
+                // resulting list back into the slot.
                 self.slots[append.slot] = None;
                 list.push(item);
                 Ok(Value::List(list))

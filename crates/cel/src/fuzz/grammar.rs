@@ -5,9 +5,7 @@ use std::sync::Arc;
 use crate::functions::{self, Overload};
 use crate::types::Type;
 
-/// The maximum nesting depth.
 const DEPTH: usize = 5;
-/// The maximum length of a generated expression.
 const LENGTH: usize = 4_000;
 
 /// Generates an expression from the bytes. Each byte selects one alternative of the grammar. If no bytes are left,
@@ -25,7 +23,6 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    /// Consumes a byte and returns a number less than `count`.
     fn choose(&mut self, count: usize) -> usize {
         let mut take = || {
             let (first, rest) = self.bytes.split_first()?;
@@ -124,7 +121,6 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes an operator call with the arguments between the symbols of the operator, such as `?` and `:`.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);
@@ -275,7 +271,6 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` if a function with the result type `result` can return a value of type `wanted`.
 fn returns(result: &Type, wanted: &Type) -> bool {
     match (result, wanted) {
         (Type::Param(_), _) | (Type::Dyn, _) => true,

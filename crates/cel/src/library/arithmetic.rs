@@ -94,8 +94,7 @@ fn joined<'a>(meter: &mut Meter, left: &str, right: &str) -> Result<Value<'a>, F
     Ok(Value::String(crate::value::Text::Owned(Arc::from(text))))
 }
 
-/// Concatenates two lists. Lists with the list type `set` or `map` in their schema are merged, as in server-side
-/// apply.
+/// Concatenates two lists. As in server-side apply, merges lists with the list type `set` or `map` in their schema.
 fn add_lists<'a>(meter: &mut Meter, left: &List<'a>, right: &List<'a>) -> Result<List<'a>, Failure> {
     let (kind, Some(schema)) = (left.kind(), left.schema()) else { return Ok(left.clone().join(right.clone())) };
     meter.items(left.len().saturating_add(right.len()))?;
@@ -245,9 +244,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Returns whether an item of `list` equals `value`. If an item of a list without a schema cannot be compared with
-/// `value`, the item is treated as different. If the list has a schema and no other item equals `value`, the
-/// comparison error is returned.
+/// Returns `true` if an item of `list` equals `value`. If an item cannot be compared with `value`, and no other item
+/// equals `value`, returns the comparison error for a list with a schema, and `false` for other lists.
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;

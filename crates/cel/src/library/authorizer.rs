@@ -78,7 +78,7 @@ fn step<'a>(
     changed(meter, question, to, |question| change(question, text.to_string()))
 }
 
-/// Copies a question and changes the copy. Counts the work of copying the question.
+/// Copies a question and changes the copy. Counts the work of copying.
 fn changed<'a>(
     meter: &mut Meter,
     question: &Authorization,
@@ -129,7 +129,7 @@ fn decision<'a>(meter: &mut Meter, args: &[Value<'a>], part: impl FnOnce(&Decisi
     match args {
         [Value::Opaque(Opaque::Decision(decision))] => {
             let part = part(decision);
-            // The authorizer's texts can contain long texts of the question.
+            // Count the work for the authorizer's texts, which can contain long texts of the question.
             Some(meter.work(part.weight()).map(|()| part))
         }
         _ => None,

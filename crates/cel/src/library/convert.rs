@@ -74,8 +74,8 @@ fn to_double<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Parses a floating-point number like Go. Underscores may separate the digits. Unlike Go, this function rejects
-/// hexadecimal numbers.
+/// Parses a floating-point number like Go, with optional underscores between the digits. Unlike Go, this function
+/// rejects hexadecimal numbers.
 pub(super) fn parse_float(text: &str) -> Option<f64> {
     let mut parts = text.split('_').peekable();
     while let Some(part) = parts.next() {

@@ -9,7 +9,6 @@ use crate::value::{Key, Map, Value};
 const DEFAULT_PRECISION: usize = 6;
 /// The maximum number of digits after the decimal point of a floating-point number.
 const MAX_DIGITS: usize = 1_100;
-/// The maximum depth of lists and maps that can be converted to text.
 const MAX_DEPTH: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,9 +23,7 @@ pub(crate) enum Clause {
 }
 
 pub(crate) enum FormatError {
-    /// The format string is invalid.
     Format(String),
-    /// The clause does not accept an argument of this type.
     Argument(String),
     Other(Failure),
 }
@@ -210,7 +207,7 @@ fn not_finite(number: f64) -> &'static str {
     }
 }
 
-/// Writes a number with its digits in groups of three.
+/// Formats a number with its digits in groups of three.
 fn fixed(number: f64, precision: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();

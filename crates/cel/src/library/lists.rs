@@ -71,8 +71,8 @@ fn is_ordered(value: &Value<'_>) -> bool {
     arithmetic::supports(operator::LESS, value)
 }
 
-/// Compares two list items. As in kube-apiserver, returns `None` if the items have no order, for example because one
-/// of them is NaN.
+/// Compares two list items. As in kube-apiserver, returns `None` for items without an order, for example if one of them
+/// is NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
     if is_ordered(left) { Ok(left.compare(right).ok()) } else { Err(Failure::no_overload()) }
 }
@@ -232,8 +232,8 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Compares two values of the same type, with NaN last. The order is total, because sorting with an inconsistent order
-/// could panic.
+/// Compares two values of the same type, with NaN last. The order must be total, because sorting with an inconsistent
+/// order could panic.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))

@@ -62,8 +62,7 @@ fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(Value::list(values)))
 }
 
-/// Adds an entry to a copy of a map. The evaluator does not call this function for accumulators, because it inserts
-/// their entries in place.
+/// Adds an entry to a copy of a map. Not used for accumulators, because the evaluator inserts their entries in place.
 fn insert<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Map(map), key, value] = args else { return None };
     let mut map = map.clone();

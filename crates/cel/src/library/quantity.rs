@@ -37,7 +37,7 @@ fn one(args: &[Value<'_>]) -> Option<Quantity> {
     }
 }
 
-/// Returns both arguments as quantities. The second argument may be an integer.
+/// Returns both arguments as quantities. Also accepts an integer as the second argument.
 fn two(args: &[Value<'_>]) -> Option<(Quantity, Quantity)> {
     match args {
         [Value::Opaque(Opaque::Quantity(left)), Value::Opaque(Opaque::Quantity(right))] => Some((**left, **right)),

@@ -1,4 +1,4 @@
-//! Functions for strings. Positions in a string are counted in code points.
+//! Functions for strings, which count positions in code points.
 
 use super::{Function, Returned, first_is, format, lists, one_text, two_texts};
 use crate::error::Failure;
@@ -81,7 +81,7 @@ fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Returns the position of the first occurrence of `part` at or after `from`.
+/// Returns the position of the first occurrence of `part` at or after `from`, or -1 if there is none.
 fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     if part.is_empty() {
         return Ok(from);
@@ -93,7 +93,7 @@ fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     Ok(text[start..].find(part).map_or(-1, |found| count(&text[..start + found])))
 }
 
-/// Returns the position of the last occurrence of `part` at or before `from`.
+/// Returns the position of the last occurrence of `part` at or before `from`, or -1 if there is none.
 fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> {
     let Some(from) = from else {
         return match part {
@@ -160,7 +160,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         _ => return None,
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // An empty separator splits the text into characters.
+    // Split the text into characters if the separator is empty.
     let parts = if separator.is_empty() { text.len() } else { text.matches(&**separator).count() + 1 };
     if let Err(failure) = meter.text(text.len().saturating_add(parts.min(limit).saturating_mul(ITEM))) {
         return Some(Err(failure));
@@ -220,7 +220,7 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(text.into()))
 }
 
-/// The maximum length of the result of `join`. The evaluation of a longer result fails with any budget.
+/// The maximum length of the result of `join`. `join` fails with any budget if its result would be longer.
 const MAX_JOINED: usize = 16 << 20;
 
 fn quote(text: &str) -> String {

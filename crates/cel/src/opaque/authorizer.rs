@@ -86,7 +86,6 @@ impl Authorization {
         account + path.as_ref().map_or(0, String::len) + texts.map(String::len).iter().sum::<usize>()
     }
 
-    /// Runs the permission check for `verb`.
     pub(crate) fn check(&self, verb: &str) -> Decision {
         self.authorizer.authorize(&Question { verb: verb.to_owned(), ..self.question.clone() })
     }

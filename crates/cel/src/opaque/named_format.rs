@@ -10,9 +10,8 @@ use crate::time::Timestamp;
 /// A named string format, such as a DNS label.
 #[derive(Debug)]
 pub struct NamedFormat {
-    /// The name of the format in error messages.
     pub(crate) name: &'static str,
-    /// The name in expressions.
+    /// The name of the format in expressions.
     pub(crate) key: &'static str,
     /// The length of kube-apiserver's regular expression for this format, which determines the cost of a validation.
     pub(crate) regex_size: u64,

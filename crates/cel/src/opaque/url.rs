@@ -56,7 +56,7 @@ impl Url {
     }
 }
 
-/// The parts of a URL before they are copied.
+/// The parts of a URL, borrowed from its text.
 #[derive(Default)]
 pub(crate) struct Parts<'t> {
     scheme: String,
@@ -82,12 +82,10 @@ pub(crate) fn refusal(text: &str, reason: &str) -> String {
     format!("parse {}: {reason}", quoted(text))
 }
 
-/// Parses an absolute URL or an absolute path.
 pub(crate) fn parse_request(text: &str) -> Result<Parts<'_>, String> {
     parse(text, true)
 }
 
-/// Parses an absolute URL or an absolute path, with an optional fragment.
 pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
     parse_request(text)?;
     let (before, fragment) = text.split_once('#').map_or((text, ""), |(before, fragment)| (before, fragment));

@@ -4,9 +4,8 @@ use super::{MAX_NESTING, Parsed, Stop};
 use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The maximum depth of a syntax tree. Each traversal of the tree recurses to at most this depth. cel-go does not count
-/// all kinds of expressions, so it accepts deeper trees than this crate. The limit is higher than any reasonable
-/// expression needs.
+/// The maximum depth of a syntax tree. Each traversal of the tree recurses to at most this depth. cel-go accepts deeper
+/// trees, because it does not count all kinds of expressions. No reasonable expression needs a deeper syntax tree.
 const MAX_DEPTH: u16 = 400;
 
 /// The depth of an expression in this crate and in cel-go.
@@ -18,7 +17,6 @@ struct Depth {
     cel_go: u16,
 }
 
-/// Whether an expression adds a level to the depth in cel-go.
 #[derive(Clone, Copy, PartialEq)]
 enum CelGoLevel {
     Adds,

@@ -1,4 +1,4 @@
-//! The values of literals.
+//! Parses the values of literals.
 
 use crate::ast::Literal;
 use crate::lexer::Token;

@@ -13,7 +13,6 @@ const UNUSED: &str = "#unused";
 const SORTED: &str = "@__sortBy_input__";
 
 impl Builder {
-    /// Adds a function call without a receiver, or the expansion of a macro.
     pub(super) fn global_call(&mut self, at: u32, function: &Arc<str>, args: Vec<Id>) -> Parsed {
         match global(self, at, function, &args)? {
             Some(expanded) => Ok(expanded),
@@ -21,7 +20,6 @@ impl Builder {
         }
     }
 
-    /// Adds a method call, or the expansion of a macro.
     pub(super) fn member_call(&mut self, at: u32, function: &str, target: Id, args: Vec<Id>) -> Parsed {
         match member(self, at, function, target, &args)? {
             Some(expanded) => Ok(expanded),

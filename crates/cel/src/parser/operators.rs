@@ -1,4 +1,4 @@
-//! Unary and binary operators.
+//! Parses unary and binary operators.
 
 use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Id, operator};
@@ -31,7 +31,6 @@ pub(super) fn is_operator(token: Token) -> bool {
         || matches!(token, Token::And | Token::Or | Token::Question | Token::Dot | Token::OpenBracket)
 }
 
-/// Returns the precedence of a binary operator and the name of its function.
 fn precedence(token: Token) -> Option<(u8, &'static str)> {
     Some(match token {
         Token::Equal => (1, operator::EQUALS),
@@ -50,7 +49,7 @@ fn precedence(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// The parsed operands, and the operators between them that have not been converted to calls yet.
+/// The parsed operands and operators that have not been converted to calls yet.
 #[derive(Default)]
 struct Pending {
     operands: Vec<Id>,
@@ -65,7 +64,7 @@ struct Chain {
 }
 
 impl Parser<'_> {
-    /// Parses operands and the binary operators between them. A chain of operators does not cause recursion.
+    /// Parses operands and the binary operators between them. Does not recurse for a chain of operators.
     pub(super) fn operations(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         let (mut or, mut and, mut pending) = (Chain::default(), Chain::default(), Pending::default());
@@ -106,7 +105,7 @@ impl Parser<'_> {
     /// Converts all pending operators with a precedence of at least `binds` to calls.
     fn apply(&mut self, pending: &mut Pending, binds: u8) -> Parsed<()> {
         while let Some((_, function, at)) = pending.operators.pop_if(|(pending, _, _)| *pending >= binds) {
-            // The pattern always matches, because each operator was pushed between two operands.
+            // This pattern always matches, because each operator was pushed between two operands.
             let (Some(right), Some(left)) = (pending.operands.pop(), pending.operands.pop()) else {
                 return Err(Stop::Syntax);
             };
@@ -121,7 +120,7 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Builds a balanced tree from a chain of `&&` or `||`, as in cel-go. The chain is empty after this call.
+    /// Builds a balanced tree from a chain of `&&` or `||`, as in cel-go. Leaves `chain` empty.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {

@@ -1,4 +1,4 @@
-//! Parses literals, names, lists, maps and messages, with the field selections and calls after them.
+//! Parses literals, names, lists, maps and messages, and the field selections and calls that follow them.
 
 use std::sync::Arc;
 

@@ -35,7 +35,6 @@ pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
 
 struct Planner<'c> {
     checked: &'c Checked,
-    /// The variables of all enclosing comprehensions with their slots.
     locals: Vec<(Arc<str>, usize)>,
     next_slot: usize,
     slots: usize,
@@ -44,7 +43,7 @@ struct Planner<'c> {
     visits: u32,
 }
 
-/// The maximum number of constant regular expressions in an expression. This limit and `MAX_PATTERN_SIZE` bound the
+/// The maximum number of constant regular expressions in an expression. `MAX_PATTERNS` and `MAX_PATTERN_SIZE` bound the
 /// memory of a program.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
@@ -175,7 +174,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // This evaluation needs no cost limit, because converting a constant takes no longer than reading it.
+                // Converting a constant needs no cost limit, because it takes no longer than reading the constant.
                 let mut meter = Meter::unlimited();
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
@@ -209,7 +208,6 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// Returns the slot of an accumulator if the expression reads the accumulator.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -299,8 +297,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value of the accumulator is computed when it is first read, while the slots of the loop are in
-        // use. Therefore, the initial value must not share slots with the loop condition, the loop step or the result.
+        // The initial value of the accumulator must not share slots with the loop condition, the loop step or the
+        // result. The initial value is computed on its first read, while the slots of the loop are in use.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

@@ -131,8 +131,8 @@ impl<'p> Scanner<'p> {
     }
 }
 
-/// Returns `true` if RE2 supports this Unicode class. RE2 supports only general categories and scripts. The crate
-/// `regex` supports additional classes, which RE2 rejects.
+/// Returns `true` if RE2 supports this Unicode class. The only Unicode classes in RE2 are general categories and
+/// scripts. The crate `regex` supports additional classes, which RE2 rejects.
 fn is_known(name: &str) -> bool {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
@@ -151,7 +151,7 @@ fn are_equal(name: &str, other: &str) -> bool {
     letters(name) == letters(other)
 }
 
-/// The scripts whose names consist of several words. Go 1.26 rejects these names.
+/// The scripts whose names consist of several words. Go 1.26 rejects script names of several words.
 const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "AnatolianHieroglyphs",
     "BassaVah",
@@ -205,7 +205,7 @@ const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
 const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Kawi", "Lisu", "Miao", "Modi", "Newa", "Thai", "Toto"];
 
 /// Returns `true` if `name` is a script code, such as `Latn`, and not a script name. All script codes have four
-/// letters. Go accepts script names, but no codes.
+/// letters. Go accepts script names, but no script codes.
 fn is_script_code(name: &str) -> bool {
     name.len() == 4 && !SHORT_SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(name))
 }

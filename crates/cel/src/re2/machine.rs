@@ -2,7 +2,7 @@
 //!
 //! Like Go's matcher, this matcher reads the text once and updates a list of active states for each character. A
 //! repetition duplicates instructions but not character classes, so even repetitions of large classes need little
-//! memory. The time of a search is proportional to the length of the pattern times the length of the text.
+//! memory. The search time is proportional to the product of the pattern length and the text length.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,8 @@ pub(super) struct Machine {
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
     Char(char),
-    /// Consumes a character of the class with this index.
     Class(usize),
     Look(Look),
-    /// Continues at both of these instructions.
     Split(usize, usize),
     Match,
 }
@@ -48,8 +46,8 @@ impl Machine {
         self.instructions.len()
     }
 
-    /// Searches a text. Returns `None` if the search needs more than `max_steps` steps. Each executed instruction is a
-    /// step.
+    /// Searches a text. Returns `None` if the search needs more than `max_steps` steps. Each executed instruction
+    /// counts as a step.
     pub(super) fn search(&self, text: &str, max_steps: usize) -> Option<Search> {
         let mut states = States { is_active: vec![false; self.instructions.len()], all: Vec::new() };
         let (mut steps, mut before, mut left) = (0, None, Vec::new());

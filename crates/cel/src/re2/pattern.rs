@@ -8,7 +8,7 @@ use regex_syntax::ast::{Ast, ClassSetItem, Flag, Visitor, visit};
 
 use super::machine::{Machine, Search};
 
-/// The maximum nesting depth of a pattern. Go has the same limit on the nesting depth.
+/// The maximum nesting depth of a pattern, as in Go.
 const MAX_NESTING: u32 = 1_000;
 /// The maximum nesting depth of a pattern with an automaton. The crate `regex` uses a lot of stack per level when it
 /// builds an automaton.
@@ -17,8 +17,8 @@ const MAX_NESTING_OF_AUTOMATON: usize = 200;
 const UNICODE_CLASS: u64 = 300;
 /// The approximate factor by which ignoring case multiplies the number of ranges in a Unicode class.
 const FOLDED: u64 = 8;
-/// The minimum size of an automaton state, in bytes. If all states together exceed the memory limit with this size, the
-/// automaton is not built.
+/// The minimum size of an automaton state, in bytes. The automaton is not built if its states would exceed the memory
+/// limit even with this minimum size.
 const STATE_BYTES: u64 = 16;
 /// The number of bytes of text per step of an automaton search.
 const BYTES_OF_STEP: usize = 4;
@@ -220,8 +220,8 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each copy of the repeated part may need an additional instruction, which decides whether to repeat
-                // the part again.
+                // Each copy of the repeated part may need an additional instruction that decides whether to continue
+                // the repetition.
                 self.grow(1, 0);
             }
             Ast::ClassBracketed(_) => self.grow(1, 2),
@@ -319,8 +319,8 @@ mod tests {
     #[test]
     fn pattern_nests_as_deep_as_in_go() {
         let nested = |depth: usize| format!("^{}a{}$", "(".repeat(depth), ")*".repeat(depth));
-        // This test shows that parsing does not overflow a stack of 2 MiB, which test threads have in common with
-        // tokio's worker threads.
+        // Parsing must not overflow a stack of 2 MiB, which is the stack size of test threads and of tokio's worker
+        // threads.
         for max_bytes in [0, MAX_BYTES, 1 << 20] {
             let parsed = Pattern::parse(&nested(490), max_bytes).unwrap();
             assert_eq!(parsed.search("aaa", usize::MAX).unwrap().map(|search| search.is_match), Some(true));

@@ -1,4 +1,4 @@
-//! Checks the counts of nested repetitions.
+//! Checks the counts of nested repetitions in a pattern.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use regex_syntax::ast::{Ast, Repetition, RepetitionKind, RepetitionRange, Span, 
 
 use super::MAX_REPEAT;
 
-/// Returns the first repetition operator for which the product of its count and the counts inside it is too large.
+/// Returns the first repetition operator whose count, multiplied by the counts nested inside it, is too large.
 pub(super) fn excessive(ast: &Ast) -> Option<Span> {
     let Ok(found) = visit(ast, Repeats::default());
     found
@@ -14,7 +14,7 @@ pub(super) fn excessive(ast: &Ast) -> Option<Span> {
 
 #[derive(Default)]
 struct Repeats {
-    /// For each enclosing part of the pattern, the largest product of nested repetition counts in this part.
+    /// The largest product of nested repetition counts in each enclosing part of the pattern.
     products: Vec<u64>,
     excessive: Option<Span>,
 }

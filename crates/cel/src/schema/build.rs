@@ -1,4 +1,4 @@
-//! Builds schemas from OpenAPI and computes the same sizes as kube-apiserver.
+//! Builds schemas from OpenAPI, with the same sizes as in kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use super::{Format, List, Schema, Shape, escape};
 use crate::node::{Node, Scalar};
 use crate::types::Type;
 
-/// The maximum size of a request, in bytes.
+/// The maximum size of a request, in bytes. The size of a value without a limit in its schema is at most the size of a
+/// request.
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
-/// The maximum depth of nested schemas.
 const MAX_DEPTH: usize = 200;
 /// The maximum length of the path of a schema, in bytes. The length is limited because the path of an object is also
 /// its type name.
@@ -20,7 +20,7 @@ const MIN_DATE_TIME_SIZE: u64 = 21;
 const MIN_DURATION_SIZE: u64 = 3;
 const MAX_TIME_SIZE: u64 = 32;
 
-/// Builds a schema from an OpenAPI node. The names of its object types begin with `type_name`.
+/// Builds a schema from an OpenAPI node. The names of the schema's object types begin with `type_name`.
 pub(super) fn schema(node: &dyn Node, root: bool, type_name: &str) -> Schema {
     build(node, root, type_name, MAX_DEPTH)
 }

@@ -1,4 +1,4 @@
-//! Field names in expressions.
+//! Escapes and unescapes field names for expressions.
 
 const RESERVED: [&str; 21] = [
     "true",

@@ -1,4 +1,4 @@
-//! Equality and order.
+//! Compares values for equality and order.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -10,8 +10,7 @@ use crate::node::{Node, Scalar};
 use crate::opaque::Opaque;
 use crate::schema::ListKind;
 
-/// The maximum nesting depth for comparisons. The comparison of values with a greater depth fails with
-/// [`Failure::Budget`].
+/// The maximum nesting depth for comparisons. Comparing deeper values fails with [`Failure::Budget`].
 const MAX_DEPTH: usize = 256;
 /// The units of work for listing a map entry.
 const ENTRY: u64 = 20;
@@ -89,7 +88,6 @@ fn double_uint(left: f64, right: u64) -> Ordering {
     }
 }
 
-/// The remaining nesting depth and the remaining work of a comparison.
 struct Walk<'m> {
     depth: usize,
     meter: &'m mut Meter,
@@ -218,7 +216,7 @@ pub(crate) enum KeyField<'a> {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// A floating-point number, as its bits.
+    /// The bits of a floating-point number.
     Double(u64),
     String(Text<'a>),
     List,

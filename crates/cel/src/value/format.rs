@@ -7,7 +7,6 @@ use crate::go_text::{go_float, quoted};
 use crate::opaque::Opaque;
 use crate::time;
 
-/// The maximum nesting depth of values that are converted to text.
 const MAX_DEPTH: usize = 256;
 
 /// Writes the value as a CEL literal, as in cel-go. Values below the 256th nesting level are written as `…`.

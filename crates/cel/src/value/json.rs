@@ -9,11 +9,9 @@ use crate::error::Failure;
 use crate::node::{Node, Scalar};
 use crate::time;
 
-/// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of a value as JSON: the number of values plus the number of bytes in all strings. A value can refer
-/// to the same data several times. The JSON contains a copy for each reference, so it can be much larger than the value
-/// in memory.
+/// The maximum size of a value as JSON: the number of values plus the number of bytes in all strings. The JSON can be
+/// much larger than the value in memory, because a value can refer to the same data several times.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {

@@ -30,7 +30,6 @@ struct Joined<'a> {
     len: usize,
 }
 
-/// The maximum length of a list that a concatenation may copy.
 const SHORT: usize = 64;
 
 impl Drop for Joined<'_> {
@@ -81,7 +80,6 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns how `==` compares this list to another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
@@ -119,7 +117,6 @@ impl<'a> List<'a> {
         Reader { current: Some(&self.0), pending: Vec::new(), index: 0 }
     }
 
-    /// Returns the items. Fails if any item does not conform to its schema.
     pub(crate) fn to_vec(&self, meter: &mut Meter) -> Result<Vec<Value<'a>>, Failure> {
         let mut reader = self.reader();
         std::iter::from_fn(|| reader.next(meter)).collect()
@@ -140,7 +137,7 @@ impl<'a> List<'a> {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
 
-    /// Appends a value. Copies the list only if it is shared.
+    /// Appends a value to the list. Copies the list only if it is shared.
     pub(crate) fn push(&mut self, value: Value<'a>) {
         if let Layout::Values(values, None) = &mut self.0 {
             Arc::make_mut(values).push(value);
@@ -182,7 +179,6 @@ impl<'a> From<Vec<Value<'a>>> for List<'a> {
     }
 }
 
-/// Reads the items of a list in order.
 pub(crate) struct Reader<'l, 'a> {
     current: Option<&'l Layout<'a>>,
     pending: Vec<&'l Layout<'a>>,

@@ -25,7 +25,7 @@ pub(crate) enum Key<'a> {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// A floating-point number, as its bits.
+    /// The bits of a floating-point number.
     Double(u64),
     String(Text<'a>),
 }
@@ -37,14 +37,15 @@ impl<'a> Key<'a> {
             Value::Bool(value) => Self::Bool(*value),
             Value::Int(value) => Self::Int(*value),
             Value::Uint(value) => Self::Uint(*value),
-            // Add 0.0, so that positive zero and negative zero are the same key.
+            // Add 0.0 to turn negative zero into positive zero, because both are the same key.
             Value::Double(value) => Self::Double((value + 0.0).to_bits()),
             Value::String(text) => Self::String(text.clone()),
             _ => return None,
         })
     }
 
-    /// Converts a boolean, an integer or a string to a key. Two of these values are equal if their keys are equal.
+    /// Converts a boolean, an integer or a string to a key. Booleans, integers and strings are equal if their keys are
+    /// equal.
     pub(crate) fn of_plain(value: &Value<'a>) -> Option<Self> {
         match value {
             Value::Bool(_) | Value::Int(_) | Value::String(_) => Self::of(value),
@@ -77,7 +78,6 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The entries in insertion order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
@@ -200,7 +200,7 @@ impl<'a> Map<'a> {
         self.entries().filter_map(|(_, value)| value.transpose())
     }
 
-    /// Returns an iterator over the entries. Reading a value outside of an evaluation counts no work.
+    /// Returns an iterator over the entries. Does not count the work, because it is used outside of an evaluation.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key<'a>, Result<Option<Value<'a>>, Failure>)> {
         self.keys().into_iter().map(|key| {
             let value = self.get(&key.value(), &mut Meter::unlimited());

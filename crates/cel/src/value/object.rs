@@ -1,4 +1,4 @@
-//! Objects that expressions create.
+//! Objects that expressions create, such as `Object{}` in mutating policies.
 
 use std::sync::Arc;
 

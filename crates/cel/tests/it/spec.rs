@@ -22,7 +22,7 @@ const BUDGET: u64 = 1_000_000;
 enum Miss {
     /// The test needs protobuf messages or enums.
     Messages,
-    /// The test expects an evaluation error, but the type checker rejects the expression.
+    /// The test expects an evaluation error, but the type checker already rejects the expression.
     Refused,
     /// The test evaluates an expression without a type check, but the type checker of this crate rejects the
     /// expression.
@@ -126,7 +126,7 @@ fn expects_failure(test: &Message) -> bool {
     test.message("eval_error").is_some() || test.message("any_eval_errors").is_some()
 }
 
-/// Runs a test. If the result is wrong, returns an error that describes the result.
+/// Runs a test. If the result is wrong, returns an error that describes the wrong result.
 fn check(test: &Message) -> Result<(), String> {
     let mut environment = Environment::new();
     for declaration in test.messages("type_env") {

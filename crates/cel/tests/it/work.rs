@@ -1,4 +1,4 @@
-//! Tests with small expressions that read long texts many times. An evaluation must count this work or avoid it.
+//! Tests with small expressions that read long texts many times. The evaluator must count this work or avoid it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn schema() -> Json {
     }})
 }
 
-/// Checks that evaluations exceed the work limit if they repeat one of the tests 100 times.
+/// Checks for each test that an evaluation exceeds the work limit if it repeats the test 100 times.
 fn assert_counted(tests: &[&str], data: &Json) {
     let evaluated = |test: &&&str| evaluated(&format!("lists.range(100).all(i, {test})"), data);
     let uncounted: Vec<_> = tests.iter().filter(|test| evaluated(test) != OUT_OF_BUDGET).collect();
@@ -134,7 +134,7 @@ fn work_of_reading_opaque_values_is_counted() {
         ("semver(any.version)", "x.compareTo(x) == 0"),
         ("semver(any.version)", "!x.isLessThan(x)"),
     ] {
-        // The expression also reads the value once, which has a high cost.
+        // The expression also reads the value once outside of the loop, which has a high cost.
         let expression = format!("[{value}].all(x, lists.range(5000).all(i, {test}))");
         assert_eq!(evaluated(&expression, &data), OUT_OF_BUDGET, "{expression}");
     }

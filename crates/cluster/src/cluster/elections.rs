@@ -184,7 +184,7 @@ impl Cluster {
         let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let client = leases.client().clone();
-        // ConfigMaps and Endpoints are namespaced resources.
+        // Use the namespace, because ConfigMaps and Endpoints are namespaced resources.
         let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
         let lock = ResourceLock::new(kind, &namespace, key.name(), annotated, leases);
         let events = Some(leader_events(self.recorder("leader-election")));
@@ -232,13 +232,13 @@ impl Cluster {
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// Returns an `Api` for the Leases in a namespace. The client's request timeout is half the renew deadline, with a minimum of
+    /// Returns an `Api` for the Leases in a namespace. The request timeout of its client is half the renew deadline, but at least
     /// one second.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
-    /// Returns a client with separate connections, for requests that must not wait for other requests.
+    /// Returns a client with separate connections, so that its requests do not wait for other requests.
     fn dedicated_client(&self, timeout: Duration) -> Result<RestClient, Error> {
         let mut config = self.inner.config.clone();
         config.timeout = Some(timeout);
@@ -246,7 +246,7 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // Use a new connection after a timeout, because the old connection may be dead.
+            // Use a new connection after a timeout, because the previous connection may be dead.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()

@@ -1,4 +1,4 @@
-//! The responses of webhooks, as a case specifies them.
+//! The webhook responses that a case specifies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,14 +29,11 @@ pub(super) struct Behaviour {
     patch: Option<Json>,
     /// The operations that convert an object, keyed by the requested version without the group.
     convert: Option<BTreeMap<String, Vec<Operation>>>,
-    /// Members to add to the returned review, such as `kind`.
     review: Option<Json>,
-    /// The HTTP status code, by default 200.
+    /// The HTTP status code of the response. The default is 200.
     status: Option<u16>,
     headers: BTreeMap<String, String>,
-    /// A text to send instead of a review.
     text: Option<String>,
-    /// A JSON value to send instead of a review.
     body: Option<Json>,
     #[serde(deserialize_with = "seconds")]
     pub(super) delay: Duration,

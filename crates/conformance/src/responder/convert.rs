@@ -5,18 +5,14 @@ use serde::Deserialize;
 use crate::json::Json;
 
 /// A step in the conversion of an object. All arguments except separators and new values are JSON pointers. An
-/// operation has no effect if there is no value at its source pointer. An operation creates missing parent objects
-/// of its destination.
+/// operation without a value at its source pointer has no effect. An operation creates missing parent objects of its
+/// destination.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Operation {
-    /// Moves a value from the first pointer to the second pointer.
     Move(String, String),
-    /// Copies a value from the first pointer to the second pointer.
     Copy(String, String),
-    /// Sets the value at a pointer.
     Set(String, Json),
-    /// Removes the value at a pointer.
     Drop(String),
     /// Moves several strings to the last pointer, joined with a separator.
     Join(Vec<String>, String, String),
@@ -25,7 +21,6 @@ pub(super) enum Operation {
     Split(String, String, Vec<String>),
 }
 
-/// Applies the operations to a copy of the object, and sets its `apiVersion` to `version`.
 pub(super) fn convert(object: &Json, version: &str, operations: &[Operation]) -> Json {
     let mut object = object.clone();
     put(&mut object, "/apiVersion", Json::from(version));
@@ -49,7 +44,7 @@ impl Operation {
             Self::Set(to, value) => put(object, to, value.clone()),
             Self::Drop(from) => drop(take(object, from)),
             Self::Join(from, separator, to) => {
-                // Remove the strings before the first absent string, as the recorder does.
+                // If a string is absent, still remove the strings before it, as the recorder does.
                 let strings: Option<Vec<String>> =
                     from.iter().map(|from| take(object, from)?.text().map(str::to_owned)).collect();
                 if let Some(strings) = strings {

@@ -1,10 +1,10 @@
-//! Fills in the templates in a behaviour.
+//! Fills in the templates in a webhook's behaviour.
 
 use crate::json::Json;
 
 /// Replaces `{{POINTER}}` in all strings with the review's value at this JSON pointer, or with `null` if there is no
-/// value. If a string is a single template, the value replaces the whole string, even if the value is not a string.
-/// Inside a longer string, a value that is not a string becomes JSON text.
+/// value. If a template is the whole string, the value replaces the string, even if the value has another type. Inside
+/// a longer string, a value of another type becomes JSON text.
 pub(super) fn fill(value: &Json, review: &Json) -> Json {
     match value {
         Json::Text(text) => fill_text(text, review),

@@ -14,12 +14,11 @@ use crate::responder::Responder;
 
 /// The maximum time to wait for a real server to activate an admission object or to remove a CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// A wait takes at most this fraction of the server's wait limit, if that is shorter than [`READY_PATIENCE`]. A low
-/// wait limit means that the server applies admission changes immediately.
+/// The fraction of the server's wait limit for a wait, if it is shorter than [`READY_PATIENCE`]. A low wait limit means
+/// that the server applies admission changes immediately.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
-    /// Starts the webhooks of the case, and sets the variables for their URL and certificates.
     pub(super) async fn start_webhooks(&mut self, webhooks: Option<&Json>) -> anyhow::Result<()> {
         let responder = Responder::start().await?;
         for (name, value) in responder.variables() {
@@ -34,7 +33,7 @@ impl Session<'_> {
 
     /// Waits until all existing admission objects of a kind are active. Creates a probe, sends dry-run requests until
     /// the probe takes effect, and deletes the probe. When the probe takes effect, all earlier admission objects are
-    /// active, because they become active in creation order.
+    /// active, because a server activates them in creation order.
     pub(super) async fn wait_until_ready(&mut self, family: &str) -> anyhow::Result<()> {
         self.probes += 1;
         let probe = Probe::new(family, self.placeholders.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
@@ -64,8 +63,8 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. The server
-    /// deletes custom resources first, and a real server may call the conversion webhook to delete them.
+    /// Waits for a limited time until the server has removed the CustomResourceDefinitions of the case. A server first
+    /// deletes the custom resources, and a real server may call the conversion webhook for this purpose.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
@@ -81,7 +80,7 @@ impl Session<'_> {
         READY_PATIENCE.min(self.server.patience / SHARE_OF_PATIENCE)
     }
 
-    /// Returns the webhook calls since the last `CALLS` step in their recorded form.
+    /// Returns the webhook calls since the last `CALLS` step, in the form in which a case records them.
     pub(super) fn calls(&mut self, step: &Step) -> anyhow::Result<Json> {
         let path = step.path.as_deref().map(|path| self.placeholders.fill(path)).transpose()?;
         let responder = self.responder.as_ref().context("CALLS in a case without webhooks")?;

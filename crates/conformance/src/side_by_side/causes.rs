@@ -44,8 +44,8 @@ pub struct Sightings {
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the responses of both servers for one document. If the status codes of a step differ, ignores all
-    /// other differences of the step. If the status codes of the create request differ, ignores all later steps.
+    /// Compares the responses of both servers for one document. If the status codes of a step differ, ignores all other
+    /// differences in the step. If the status codes of the create request differ, also ignores all later steps.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();

@@ -14,14 +14,13 @@ use super::{Causes, Comparison, Servers};
 use crate::json::Json;
 use crate::session::{Server, Session};
 
-/// The maximum time that a server may take to publish a definition.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers and waits until they are established. After the definitions are
-    /// established, compares the discovery and OpenAPI documents for the new resources.
+    /// Creates the definitions on both servers and waits until they are established. Afterwards, compares the discovery
+    /// and OpenAPI documents for the new resources.
     pub(super) async fn compare_definitions(
         &self,
         definitions: Vec<Manifest>,
@@ -38,13 +37,13 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.compare_all(definitions, at_once, comparison).await?;
         }
-        // All definitions share one deadline. Differences that remain at the deadline are recorded.
+        // All definitions share one deadline. Record the differences that remain at the deadline.
         let deadline = Instant::now() + MAX_DELAY;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] =
                 [wait_until_settled(&self.real, &name).await?, wait_until_settled(&self.embedded, &name).await?];
-            // Compare only definitions that both servers accepted. If one server rejected a definition, the create
-            // request is already recorded as a difference.
+            // Compare only definitions that both servers accepted. If one server rejected a definition, the results
+            // already contain a difference for the create request.
             if real && embedded {
                 self.compare_until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -102,7 +101,6 @@ async fn wait_until_settled(server: &Arc<Server>, name: &str) -> anyhow::Result<
     }
 }
 
-/// Returns the served versions of a definition as `group/version`.
 fn served_versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The requests that are sent for each document.
+//! Sends the requests for each document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends the requests for a document to a server, and returns the steps with the responses. Sends no further requests
-/// if the server rejects the create request.
+/// Sends the requests for a document to a server, and returns the steps with the responses. Stops if the server rejects
+/// the create request.
 ///
 /// # Errors
 ///
@@ -127,8 +127,8 @@ impl Talk<'_> {
     }
 }
 
-/// Sets the namespace of a namespaced document to the variable `${ns}`. Escapes texts such as `${x}`, which are not
-/// variables in a document.
+/// Sets the namespace of a namespaced document to the variable `${ns}`. Escapes texts such as `${x}`, because a
+/// document contains no variables.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -144,7 +144,6 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// Adds a status with one condition if the document has no status.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();
@@ -154,8 +153,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy of `body` in which `value` replaces the value at `path`, a list of member names. Objects replace
-/// values on the path that are not objects.
+/// Returns a copy of `body` in which `value` replaces the value at `path`, a list of member names. Values on the path
+/// that are not objects are replaced with objects.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().cloned().unwrap_or_default();

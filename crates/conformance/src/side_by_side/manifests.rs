@@ -25,7 +25,6 @@ impl Manifest {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Returns `true` if the API group of the document is not part of Kubernetes.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
@@ -36,7 +35,6 @@ impl Manifest {
     }
 }
 
-/// The documents in a folder and its subfolders, sorted by file name.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,

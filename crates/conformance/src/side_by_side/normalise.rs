@@ -1,5 +1,5 @@
-//! Replaces values that the server assigns, such as addresses, ports and ages. Earlier steps have already replaced
-//! names, uids, times and resourceVersions.
+//! Replaces values that the server assigns, such as addresses, ports and ages. The session has already replaced names,
+//! uids, times and resourceVersions.
 
 use crate::case::Step;
 use crate::json::Json;
@@ -12,8 +12,8 @@ pub(super) fn normalise(steps: &mut [Step], is_custom_resource: bool) {
     }
 }
 
-/// Sorts the resources in discovery documents, and shortens OpenAPI documents. OpenAPI documents lose the ETag, the
-/// path descriptions and the types that all definitions share.
+/// Sorts the resources in discovery documents, and shortens OpenAPI documents. Removes the ETag, the path descriptions
+/// and the types that all definitions share from OpenAPI documents.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));

@@ -15,7 +15,7 @@ pub(super) struct Resource {
     pub(super) root: String,
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether the server stores objects of this resource, unlike reviews, for example.
+    /// `true` if the server stores objects of this resource. Reviews, for example, are not stored.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }

@@ -22,22 +22,22 @@ use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::{Worker, WorkerEnd};
 
-/// How long a run waits for its aborted tasks.
+/// The time for which a run waits for its aborted tasks.
 const DROPPED: Duration = Duration::from_secs(1);
 
-/// A controller run. Dropping the `Run` ends the run.
+/// A controller run, which ends when it is dropped.
 pub(super) struct Run<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Queue<K>,
     order_panic: OrderPanic,
-    /// The sources' tasks. Each task returns the index of its source, and the panic message if the source panicked.
+    /// The sources' tasks. A task returns the index of its source, and the panic message if the source panicked.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<WorkerEnd>,
     _running: Running<'a, K>,
 }
 
-/// Owns the queue's last handle, and prevents concurrent runs of the same controller. Dropping the queue handle may run
-/// user code in the queue's limiter, order and metrics.
+/// Owns the queue's last handle, and prevents concurrent runs of the same controller. Dropping this handle may run user
+/// code in the queue's limiter, order and metrics.
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
@@ -68,14 +68,13 @@ impl<'a, K: RequestKey> Run<'a, K> {
         if ended.is_err() {
             stop.request();
         }
-        // Shut down the queue first, so that workers take no further keys.
+        // Shut down the queue first, so that workers take no more keys.
         self.inner.requests.stop_taking_keys();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A reconciliation that blocks its thread cannot be dropped, so the manager and the next run wait until it
-        // ends.
+        // Wait for the tasks to end, because a reconciliation that blocks its thread cannot be dropped.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
@@ -186,13 +185,13 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // A worker that stops without a panic has noticed the end of the leadership term before this task.
+            // A worker that stops without a panic has noticed the end of the leadership term earlier than this task.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The started workers, and the concurrency limit. Dropping the `Workers` resets the limit in the metrics to 0.
+/// The started workers and the concurrency limit. Dropping this value resets the limit in the metrics to 0.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,
@@ -204,7 +203,7 @@ impl<'a> Workers<'a> {
         Self { exist: Vec::new(), limit: 0, metrics }
     }
 
-    /// Sets the concurrency limit. Returns the indexes of the workers that must be started.
+    /// Sets the concurrency limit. Returns the indexes of the workers that the caller must start.
     fn missing(&mut self, limit: usize) -> Vec<usize> {
         self.metrics.limit(std::mem::replace(&mut self.limit, limit), limit);
         self.exist.resize(self.exist.len().max(limit), false);
@@ -224,7 +223,7 @@ impl Drop for Workers<'_> {
 
 impl<K: RequestKey> Drop for Run<'_, K> {
     fn drop(&mut self) {
-        // Sources may still have handles to the queue, so shut it down explicitly.
+        // Shut down the queue explicitly, because sources may still have handles to it.
         let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // `Abandon` never waits.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();

@@ -1,4 +1,4 @@
-//! A trait for controllers with any key type.
+//! A trait that hides the key type of a controller.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,8 +18,7 @@ use crate::stop::Stop;
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A [`Controller`] with its keys converted to strings. Each method calls the method of the same name on the
-/// controller.
+/// A [`Controller`] whose keys are converted to strings. Each method calls the controller's method of the same name.
 pub(super) trait AnyController: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
     fn warm_up(&self);

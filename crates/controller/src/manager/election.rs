@@ -1,4 +1,4 @@
-//! Runs the controllers on the leader. Without leader election, every replica runs the controllers.
+//! Runs the controllers on the leader, or on every replica if there is no leader election.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -17,7 +17,6 @@ use crate::error::ManagerError;
 use crate::no_subscriber::with_current_subscriber;
 use crate::panic::caught;
 
-/// The name of the leader election in the manager's errors.
 pub(super) const NAME: &str = "the leader election";
 
 /// Returns a function for [`LeaderElectionConfig::events`] that records an Event when a replica becomes the leader or
@@ -54,8 +53,8 @@ pub fn leader_events(recorder: EventRecorder) -> Arc<dyn Fn(&LeaderEvent) + Send
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) trait Election: Send {
-    /// Tries to acquire the lease until a stop is requested, and runs `work` in each term. Before each term ends, this
-    /// method awaits the future that `settle` returns.
+    /// Contends for the lease until a stop is requested, and runs `work` in each term. At the end of each term, this
+    /// method awaits the future returned by `settle`.
     fn run<'a>(
         &'a mut self,
         stop: &'a CancellationToken,
@@ -75,8 +74,8 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A new leadership term. The controllers run until the receiver of `ended` is dropped. If the controllers end first,
-/// the manager sends a message to `ended`.
+/// A new leadership term. The controllers run until the election drops the receiver of `ended`. If the controllers end
+/// first, the manager sends a message to `ended`.
 struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
@@ -107,7 +106,7 @@ pub(super) async fn run_election(
                 () = ended.closed() => return,
                 () = team.work(Some(&leadership)) => {}
             }
-            // An error means that the term has already ended.
+            // Ignore the error, which means that the term has already ended.
             _ = ended.send(());
         };
         tokio::select! {
@@ -118,9 +117,9 @@ pub(super) async fn run_election(
     }
 }
 
-/// Tries to acquire the lease until a stop is requested, and sends each leadership term to `terms`. Does not try to
-/// acquire the lease while reconciliations of an earlier term or run are still running. The elector also waits for the
-/// reconciliations of a lost term, because the lease must not be released while they run.
+/// Contends for the lease until a stop is requested, and sends each leadership term to `terms`. This function does not
+/// contend while reconciliations of an earlier term or run are still running. The elector also waits for the
+/// reconciliations of a lost term, because it must not release the lease while they run.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
@@ -136,7 +135,7 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // Sending fails only if the manager and this future are being dropped.
+            // Ignore the error: sending fails only if the manager and this future are being dropped.
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
@@ -157,11 +156,11 @@ async fn contend(
 
 pub(super) type Contest = Pin<Box<dyn Future<Output = Result<(), ManagerError>> + Send>>;
 
-/// Runs an election independently of the controllers.
+/// Runs an election in a way that controllers cannot delay.
 ///
-/// On a multi-threaded runtime, the election runs on its own thread and runtime. The election can then renew leases and
-/// end lost terms in time, even if reconciliations block the threads of the main runtime. On a single-threaded runtime,
-/// the election runs on the same runtime as the controllers.
+/// On a multi-threaded runtime, the election runs on a separate thread and runtime. The election can then renew leases
+/// and end lost terms in time, even if reconciliations block the threads of the main runtime. On a single-threaded
+/// runtime, the election and the controllers run on the same runtime.
 pub(super) fn apart(
     name: &'static str,
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
@@ -188,10 +187,10 @@ async fn on_its_own_thread(
             }
         };
         if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-            // Sending fails only if the receiver was dropped and the result is not needed.
+            // Ignore the error: sending fails only if the receiver was dropped, and then the result is not needed.
             _ = sender.send(ended);
         }
-        // Do not wait for blocking tasks of the election, which may take a long time.
+        // Do not wait for the election's blocking tasks, which may take a long time.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(|error| failed(name, error))?;
@@ -218,8 +217,8 @@ mod tests {
     use crate::stop::Stop;
     use crate::{Action, Controller, Manager, ManagerConfig, ReconcileError, ReconcileRequest, Trigger};
 
-    /// A manager's election. A task token of the controller simulates a reconciliation that blocks its thread. Blocking
-    /// a real thread would not work with a paused clock.
+    /// A manager's election with a simulated blocked reconciliation. A task token of the controller simulates this
+    /// reconciliation. A real thread cannot be blocked here, because the clock is paused.
     struct Setup {
         leases: Collection<Lease>,
         client: Client<Lease>,
@@ -283,8 +282,8 @@ mod tests {
         }
     }
 
-    /// In this test, the replica loses the term in one of two ways. Another holder takes the lease and lets it expire,
-    /// or an outage prevents renewals and this replica's record stays in the lease.
+    /// Tests two ways to lose the term. Another holder takes the lease and lets it expire, or an outage prevents
+    /// renewals while the lease keeps this replica's record.
     #[tokio::test(start_paused = true)]
     async fn lost_lease_stays_untouched_until_blocked_call_ends() {
         for is_outage in [false, true] {
@@ -310,7 +309,7 @@ mod tests {
         }
     }
 
-    /// The controller's run is dropped when its term is lost during the stop.
+    /// A controller's run is dropped if its term is lost during the stop.
     #[tokio::test(start_paused = true)]
     async fn stop_error_names_controller_of_a_lost_term() {
         type Called = Result<Action, ReconcileError>;

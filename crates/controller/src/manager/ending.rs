@@ -17,7 +17,7 @@ struct State {
 }
 
 impl Ending {
-    /// Logs and records a failure. The first failure becomes the result of the run.
+    /// Logs and records a failure. The first failure becomes the manager run's result.
     pub(super) fn fail(&self, error: ManagerError) {
         let text =
             catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error whose Display panicked: {panic}"));
@@ -37,12 +37,10 @@ impl Ending {
         self.0.lock().left.extend(left);
     }
 
-    /// Returns `true` if a recorded component has a description that starts with `start`.
     pub(super) fn has_leftover(&self, start: &str) -> bool {
         self.0.lock().left.iter().any(|part| part.starts_with(start))
     }
 
-    /// Returns the result of the manager's run. `after` is the shutdown timeout.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
         let State { failure, left } = std::mem::take(&mut *self.0.lock());
         if !left.is_empty() {

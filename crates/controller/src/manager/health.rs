@@ -11,8 +11,8 @@ use pintle_sharding::ShardsStatus;
 
 use super::any::{AnyController, ControllerStatus};
 
-/// How long a leader's lease must have been expired before the leader is reported as hanging. Kubernetes' core
-/// components use the same duration.
+/// A leader is reported as hanging if its lease has been expired for this time. Kubernetes' core components use the
+/// same duration.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// The status of a manager's controllers, caches and election. Clones share the status. The status can be read at any
@@ -45,8 +45,8 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
-    /// The controllers of shards. Each controller runs while this replica leads its shard, independently of the
-    /// manager's election.
+    /// The controllers of shards. Each sharded controller runs while this replica leads its shard, independently of
+    /// the manager's election.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
     shards: Vec<ShardsStatus>,
@@ -164,8 +164,8 @@ impl ManagerStatus {
     }
 }
 
-// `controllers` and `election` release the lock before the values are formatted, because formatting may run user code,
-// such as the `Debug` implementation of a metrics provider.
+// `controllers` and `election` release the lock before the values are formatted, because formatting a metrics
+// provider, for example, runs user code.
 pintle_meta::debug_struct!(ManagerStatus |self| { controllers = self.controllers(), election = self.election() });
 
 /// The results of several health checks. The `Display` output has the same format as the response of Kubernetes

@@ -18,10 +18,10 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Cause>> + Send>>;
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// The running services. Dropping the `Services` stops all services.
+/// The running services, which are stopped when dropped.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
-    /// The names of the services, by the index of the service. A name is `None` after its service has ended.
+    /// The names of the services by index, or `None` if a service has ended.
     names: Vec<Option<String>>,
 }
 
@@ -53,15 +53,16 @@ impl Services {
         Self { tasks, names }
     }
 
-    /// Waits for the next service to end and returns its result. Returns `None` if all services have ended.
+    /// Waits for the next service to end, and returns the service's result. Returns `None` if all services
+    /// have ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose a service's result.
+    /// If the future is dropped, no result is lost.
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // Services are never aborted, so the error is a panic in the `Drop` of the service's future.
+            // This error is a panic in the `Drop` of a service's future, because services are never aborted.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))

@@ -18,12 +18,10 @@ use super::team::{SETTLED, Team};
 use crate::error::ManagerError;
 use crate::panic::caught;
 
-/// The name of the shards' elections in the manager's errors.
 const NAME: &str = "the election of the shards";
 
-/// The electors for one controller's shards.
 pub(super) trait Sharding: Send {
-    /// Tries to acquire the shards' leases until a stop is requested, and sends each leadership term to `terms`.
+    /// Contends for the leases of the shards until a stop is requested, and sends each leadership term to `terms`.
     fn contend(self: Box<Self>, stop: CancellationToken, terms: mpsc::UnboundedSender<Term>) -> Contest;
 }
 
@@ -32,7 +30,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
         Box::pin(async move {
             let work = |shard: Shard, leadership: Leadership| {
                 let (ended, done) = oneshot::channel();
-                // Sending fails only if the manager and this future are being dropped.
+                // Ignore the error: sending fails only if the manager and this future are being dropped.
                 _ = terms.send(Term { shard, leadership, ended });
                 async move { _ = done.await }
             };
@@ -42,8 +40,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
     }
 }
 
-/// A new leadership term of a shard. The shard's controller runs until the receiver of `ended` is dropped. If the
-/// controller ends first, the manager sends a message to `ended`.
+/// A new leadership term of a shard. The shard's controller runs until the election drops the receiver of `ended`. If
+/// the controller ends first, the manager sends a message to `ended`.
 pub(super) struct Term {
     shard: Shard,
     leadership: Leadership,
@@ -55,7 +53,7 @@ pub(super) struct ShardGroup {
     pub(super) controllers: Vec<Arc<dyn AnyController>>,
 }
 
-/// A shard's controller. Each leadership term holds the lock while it runs the controller.
+/// A shard's controller, with a lock that each leadership term holds while it runs the controller.
 struct Seat {
     controller: Arc<dyn AnyController>,
     turn: Mutex<()>,
@@ -76,7 +74,7 @@ impl ShardGroup {
                 biased;
                 over = &mut contest => {
                     let is_stopping = team.stop.token.is_cancelled();
-                    // End all other components too, which stop only after a stop request.
+                    // Stop all other components, too, because they only stop after a stop request.
                     team.stop.request();
                     return match over {
                         Ok(()) if !is_stopping => Err(failed(NAME, "ended although no stop was requested")),
@@ -93,9 +91,9 @@ impl ShardGroup {
 }
 
 impl Seat {
-    /// Runs the controller until the leadership term ends. If the term was lost, this method also waits for the
-    /// controller's running reconciliations. The manager fails if reconciliations block their threads for longer than
-    /// the shutdown timeout.
+    /// Runs the controller until the leadership term ends. If the term was lost, it also waits for the controller's
+    /// running reconciliations. The manager fails if reconciliations block their threads for longer than the shutdown
+    /// timeout.
     async fn work(&self, team: &Team, term: Term) {
         let Term { shard, leadership, mut ended } = term;
         let work = async {
@@ -113,7 +111,7 @@ impl Seat {
             biased;
             () = ended.closed() => {}
             () = work => {
-                // An error means that the term has already ended.
+                // Ignore the error, which means that the term has already ended.
                 _ = ended.send(());
                 return;
             }
@@ -130,8 +128,7 @@ mod tests {
     use super::*;
     use crate::stop::Stop;
 
-    /// An election that ends immediately with the given result. If the result is `None`, the election ends when a stop
-    /// is requested.
+    /// An election that ends immediately with the given result, or after a stop request if the result is `None`.
     struct Ends(Option<Result<(), ManagerError>>);
 
     impl Sharding for Ends {

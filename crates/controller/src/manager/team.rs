@@ -1,4 +1,4 @@
-//! The controllers of a manager that run only on the leader.
+//! The manager's controllers that run only on the leader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::error::ControllerError;
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
-/// How long a new leadership term of a shard waits for the reconciliations of the previous term. The manager also waits
-/// at least this long before it fails because of blocked reconciliations.
+/// The time for which a new leadership term of a shard waits for the previous term's reconciliations. The manager also
+/// waits at least this long before it fails because of blocked reconciliations.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
-/// A manager's controllers. All controllers run in one future. Dropping the future of [`work`](Self::work) stops the
-/// controllers.
+/// A manager's controllers. All controllers run in the future of [`work`](Self::work), and dropping this future stops
+/// them.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
     pub(super) stop: Stop,
@@ -40,7 +40,7 @@ impl Team {
         }
     }
 
-    /// Runs all controllers until a stop is requested or the leadership term ends. A controller that fails requests a
+    /// Runs all controllers until a stop is requested or the leadership term ends. If a controller fails, it requests a
     /// stop.
     pub(super) async fn work(&self, leadership: Option<&Leadership>) {
         if self.controllers.is_empty() {
@@ -56,13 +56,13 @@ impl Team {
     }
 
     /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
-    /// a stop. During a leadership term, this method also waits for reconciliations that block their threads, because
-    /// the manager soon releases the lease.
+    /// a stop. During a leadership term, it also waits for reconciliations that block their threads, because the
+    /// manager releases the lease afterwards.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // If the term was lost without a stop request, the election waits for reconciliations that are still
+            // The term was lost without a stop request, so the election waits for reconciliations that are still
             // running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token.is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
@@ -78,8 +78,8 @@ impl Team {
     }
 
     /// Waits until all reconciliations of the controller have ended. The manager fails if reconciliations block their
-    /// threads for longer than the shutdown timeout. The manager drops this future without releasing the lease if the
-    /// term is lost or the stop times out.
+    /// threads for longer than the shutdown timeout. If the term is lost or the stop times out, the manager drops this
+    /// future without releasing the lease.
     async fn keep_term(&self, controller: &dyn AnyController) {
         self.settle(controller).await;
         controller.ended().await;
@@ -94,9 +94,9 @@ impl Team {
         }
     }
 
-    /// Returns the names of the controllers that have not stopped, with their unfinished keys. If the run of a
-    /// controller was dropped because its term was lost, this method returns the reconciliations that block their
-    /// threads instead of the keys. Leaves out controllers whose run has already timed out.
+    /// Returns the names of the controllers that have not stopped, with their unfinished keys. For a controller whose
+    /// run was dropped with its lost term, returns the reconciliations that block their threads instead. Omits
+    /// controllers whose run has already timed out.
     pub(super) fn running(&self) -> Vec<String> {
         let describe = |controller: &Arc<dyn AnyController>| match controller.unfinished() {
             Some(unfinished) => Some(describe_controller(controller.name(), &unfinished.to_string())),

@@ -1,4 +1,4 @@
-//! A timer that adds keys.
+//! A timer that adds keys at regular intervals.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// ```
 pub struct Every<K = ObjectKey> {
     period: Duration,
-    /// The delay between the sync of the caches and the first keys.
+    /// The delay between the sync of the caches and the first added keys.
     first: Duration,
     keys: Arc<dyn Fn() -> Keys<K> + Send + Sync>,
 }
@@ -76,7 +76,6 @@ impl<K: RequestKey> Every<K> {
         Self { period: period.max(SHORTEST), first: Duration::ZERO, keys: Arc::new(keys) }
     }
 
-    /// Adds the first keys only after the first period.
     pub(crate) fn after_first_period(self) -> Self {
         Self { first: self.period, ..self }
     }

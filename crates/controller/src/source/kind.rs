@@ -86,10 +86,9 @@ impl<T: Object> From<&SharedInformer<T>> for Kind<T> {
 
 pintle_meta::debug_struct!(Kind<T: Object> { informer, .. });
 
-/// How the objects of a source relate to the keys of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// The controller reconciles the objects, so the objects' keys are the controller's keys.
+    /// The controller reconciles the objects themselves, so their keys are the controller's keys.
     Main,
     /// The reconciler probably writes the objects.
     Written,
@@ -98,8 +97,8 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
-    /// Returns the relation for a source with this handler. If the handler returns an object's own key or the keys of
-    /// its owners, the reconciler probably writes the objects.
+    /// Returns the relation between the controller and a source with this handler. If the handler returns an object's
+    /// own key or the keys of its owners, the reconciler probably writes the objects.
     pub(crate) fn of<H: 'static>(handler: &H) -> Self {
         let handler: &dyn Any = handler;
         match handler.is::<EnqueueObject>() || handler.is::<EnqueueOwner>() {
@@ -117,7 +116,6 @@ impl Relation {
     }
 }
 
-/// A [`Kind`] with its event handler.
 pub(crate) struct KindSource<T: Object, K, H> {
     kind: Kind<T>,
     handler: Arc<H>,
@@ -126,17 +124,17 @@ pub(crate) struct KindSource<T: Object, K, H> {
     pump: Mutex<Option<Pump>>,
 }
 
-/// Reads the same subscription during and between runs, so that no deletion is missed while no replica is the leader.
+/// Reads one subscription during and between runs, so that no deletion is missed while no replica leads.
 struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether the task has received an event. If the flag is set when a run starts, the run also needs a new
-    /// subscription, because it has missed the earlier events.
+    /// Whether the pump has received an event. A run that starts afterwards also needs a new subscription, because it
+    /// has missed the earlier events.
     has_read: Arc<AtomicBool>,
 }
 
-/// How long lists and watches may fail before the source is reported as not ready.
+/// The time after which a source whose lists or watches fail is reported as not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
@@ -145,10 +143,10 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
         Self { kind, handler: Arc::new(handler), relation, requests, pump }
     }
 
-    /// Passes the pump to `with`. Starts the informer and the pump's task if they are not running.
+    /// Passes the pump to `with`. If the informer and the pump's task are not running, starts them first.
     fn pump<R>(&self, with: impl FnOnce(&Pump) -> R) -> R {
         self.kind.informer.start();
-        // No user code runs under this lock.
+        // No user code runs while this lock is held.
         let mut pump = self.pump.lock();
         pump.take_if(|pump| pump.task.is_finished());
         with(pump.get_or_insert_with(|| self.start_pump()))
@@ -220,7 +218,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Source<K> for KindSource<T, K, 
     fn start(&self, _: Requests<K>) -> Feed {
         let (mut ended, mut sync, has_read) =
             self.pump(|pump| (pump.ended.clone(), pump.sync.clone(), pump.has_read.load(Ordering::SeqCst)));
-        // If the pump has already read events, a new subscription repeats the existing objects for this run. The pump
+        // If the pump has already read events, a new subscription replays the existing objects for this run. The pump
         // delivers all later changes.
         let mut replay = has_read.then(|| self.kind.informer.subscribe());
         let mut replay_sync = replay.as_ref().map(Subscription::sync_handle);
@@ -264,7 +262,6 @@ async fn is_through(replay: &mut Option<SyncHandle>) -> bool {
     }
 }
 
-/// Maps events of one kind to keys.
 struct Mapper<T, K, H> {
     source: Arc<str>,
     predicate: Option<Arc<dyn Predicate<T>>>,
@@ -274,7 +271,6 @@ struct Mapper<T, K, H> {
 }
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
-    /// Enqueues the keys that the handler returns for the event.
     fn map(&self, event: &ResourceEvent<T>) {
         let (priority, own_write) = (priority(event), self.relation.own_write(event));
         self.guarded(event, || {
@@ -287,8 +283,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Keeps an event's keys that the next run cannot find by listing objects. These are the keys of deleted objects,
-    /// and keys that the handler returned only for the old state of an updated object.
+    /// Keeps the keys of an event that the next run cannot find by listing objects. The kept keys belong to deleted
+    /// objects, or the handler returned them only for the old state of an updated object.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
@@ -318,7 +314,6 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Returns the cause for adding `key` because of the event.
     fn reason(&self, event: &ResourceEvent<T>, key: &K) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
@@ -329,7 +324,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         };
         let resource_version = event.object().resource_version().to_owned();
         let object = match object_key(key) {
-            // Cloning the key is cheap, because clones share its text.
+            // Clone the key, which is cheap because clones share its text.
             Some(key) if self.relation == Relation::Main => key.clone(),
             _ => event.object().key(),
         };
@@ -340,7 +335,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         self.predicate.as_ref().is_none_or(|predicate| predicate.allows(event))
     }
 
-    /// Calls `call` and catches panics, so that a panic of user code affects only one event.
+    /// Calls `call` and catches panics of user code, so that a panic affects only one event.
     fn guarded(&self, event: &ResourceEvent<T>, call: impl FnOnce()) {
         if let Err(panic) = catch(call) {
             let source = &*self.source;
@@ -359,8 +354,8 @@ fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     }
 }
 
-/// Returns whether an event of the reconciled object ends its backoff immediately. Urgent events are creations,
-/// deletions and spec changes, because the reconciler usually does not cause them.
+/// Returns `true` if an event of the reconciled object ends the object's backoff immediately. Urgent events are
+/// creations, deletions and spec changes, because the reconciler usually does not cause them.
 fn is_urgent<T: Object>(event: &ResourceEvent<T>) -> bool {
     match event {
         ResourceEvent::Added { is_initial, .. } => !is_initial,
@@ -385,7 +380,7 @@ mod tests {
         Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
     }
 
-    /// The next run finds the keys of existing objects by listing them, so a standby does not store these keys.
+    /// A standby does not store keys of existing objects, because the next run finds these keys by listing the objects.
     #[test]
     fn standby_keeps_no_keys_of_existing_objects() {
         let by_group = EnqueueMapped::new(|object: &DynamicObject| {

@@ -50,7 +50,7 @@ use crate::requests::{Requests, WeakRequests};
 ///     Ok(())
 /// }
 /// ```
-// The state is consistent even if a key's `Ord` or `Clone` panics.
+// The state stays consistent even if a key's `Ord` or `Clone` panics.
 #[derive(Debug)]
 pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 
@@ -58,8 +58,8 @@ pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 struct State<K> {
     controllers: Vec<WeakRequests<K>>,
     has_run: bool,
-    /// Keys for controllers that will be built later. Keys are stored here before the first run, and while the trigger
-    /// has no controller.
+    /// Keys for controllers that will be built later. The program adds these keys before the first run, or while the
+    /// trigger has no controller.
     waiting: Kept<K>,
 }
 
@@ -109,7 +109,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
     fn attach(&self, requests: &Requests<K>) {
         let mut state = self.0.lock();
         let is_first = state.live().is_empty();
-        // If the same trigger was added to a controller several times, the controller receives each key once.
+        // Add each key once per controller, even if the trigger was added to a controller several times.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

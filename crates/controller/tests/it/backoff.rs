@@ -15,13 +15,13 @@ use pintle_testing::Collection;
 use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, informer, key, sites_named, touch};
 
-/// Schedules reconciliations of the site `x`. Each reconciliation writes an annotation and then fails.
+/// Sets up reconciliations of the site `x` that each write an annotation and then fail.
 fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'static str) -> ReconcileError) {
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {
         let number = tries.fetch_add(1, Ordering::Relaxed);
-        // Stop writing after 1,000 calls, so that a controller without backoff does not reconcile forever. The paused
-        // clock would never advance during such an endless loop.
+        // Write only in the first 1,000 calls, because a controller without backoff would otherwise reconcile
+        // forever. The paused clock would never advance in such a loop.
         if number < 1_000 {
             written
                 .change(&key("x"), |site| drop(site.metadata.annotations.insert("tries".into(), number.to_string())));
@@ -30,7 +30,7 @@ fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'stat
     });
 }
 
-/// Waits until a call is running. The longest backoff of the tests is 1,000 s.
+/// Waits until a call is running. In these tests, the longest backoff is 1,000 s.
 async fn until_running(calls: &Recorder) {
     for _ in 0..20_000 {
         if calls.running() > 0 {
@@ -94,7 +94,7 @@ async fn call_that_writes_a_child_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// The event of the reconciliation's own write arrives before the reconciliation ends.
+/// The event of a reconciliation's write arrives before the reconciliation ends.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_waits_and_fails_backs_off() {
     let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(0.1), AtomicUsize::new(0));
@@ -116,13 +116,13 @@ async fn call_that_writes_waits_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// Returns the number of seconds from `change` to the next reconciliation of a site that has failed many times.
+/// Returns the number of seconds between `change` and the next reconciliation of a site that has failed many times.
 async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
     let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
     calls.plan("x", |_| Err(ReconcileError::new("no")));
     let controller = Controller::of(&informer(&sites)).source(trigger.clone()).reconciler(calls.clone());
     let _running = run(&controller).await;
-    // After 330 s, the retry delay is 5 ms * 2^16 = 327.68 s.
+    // After 330 s, the delay of the next retry is 5 ms * 2^16 = 327.68 s.
     pass(330.0).await;
     let last = calls.take_timed().last().unwrap().0;
     pass(last + 327.7 - 330.0 + wait).await;
@@ -151,7 +151,7 @@ async fn changes_long_after_failures_end_any_number_of_backoffs() {
     calls.plan("x", |_| Err(ReconcileError::new("no")));
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
-    // The delay is now more than 600 s.
+    // By now, the delay is more than 600 s.
     pass(700.0).await;
     calls.take();
     for _ in 0..20 {
@@ -176,7 +176,7 @@ async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
         || ReconcileError::terminal("the secret is missing"),
     ] as [fn() -> ReconcileError; 2]
     {
-        // The secret is created during the reconciliation (5 s) or afterwards (13 s).
+        // Create the secret during the reconciliation (5 s) or afterwards (13 s).
         for wait in [5.0, 13.0] {
             let (sites, secrets) = (sites_named(&["x"]), Collection::<Child>::default());
             let (calls, exists) = (Recorder::taking(10.0), Arc::new(AtomicBool::new(false)));
@@ -201,7 +201,7 @@ async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
     }
 }
 
-/// A handler maps the written objects to keys, so the controller cannot recognize the reconciler's own writes.
+/// The controller cannot recognize the reconciler's writes, because a handler maps the written objects to keys.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     for wait in [None, Some(Duration::from_secs(300))] {
@@ -226,10 +226,10 @@ async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     }
 }
 
-/// The change may have fixed the problem, so the controller must retry before the full backoff has elapsed.
+/// A change may have fixed the problem, so the controller must retry before the end of the full backoff.
 #[tokio::test(start_paused = true)]
 async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
-    // The change arrives during the reconciliation (5 s) or afterwards (13 s).
+    // Make the change during the reconciliation (5 s) or afterwards (13 s).
     for wait in [5.0, 13.0] {
         let (sites, children) = (sites_named(&[]), Collection::<Child>::default());
         let site = sites.put(Site::named("x"));
@@ -242,7 +242,7 @@ async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
         });
         let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
         let _running = run(&controller).await;
-        // The next failure increases the delay to more than 300 s.
+        // The next failure raises the delay to more than 300 s.
         pass(450.0).await;
         until_running(&calls).await;
         calls.take();
@@ -375,7 +375,7 @@ async fn retry_after_applies_with_a_limiter_without_delay() {
     }
 }
 
-/// The retry of `x` is queued, because the only worker reconciles `y`.
+/// The retry of `x` stays in the queue, because the only worker reconciles `y`.
 #[tokio::test(start_paused = true)]
 async fn change_of_a_queued_retry_adds_no_call() {
     let (sites, calls, tries) = (sites_named(&["x", "y"]), Recorder::taking(3.0), AtomicUsize::new(0));
@@ -404,14 +404,15 @@ async fn changes_of_queued_retries_are_not_early_retries() {
     });
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
-    // Each change arrives 3 s after a failure of `x`. The retry is already queued, because its delay was shorter.
+    // Each change arrives 3 s after a failure of `x`. When the change arrives, the retry is already queued, because
+    // its delay was shorter.
     pass(7.0).await;
     for _ in 0..10 {
         touch(&sites, "x");
         pass(8.0).await;
     }
     is_idle.store(true, Ordering::Relaxed);
-    // The delay is now more than 300 s.
+    // By now, the delay is more than 300 s.
     pass(700.0).await;
     until_running(&calls).await;
     pass(5.0).await;

@@ -34,8 +34,8 @@ impl Door {
     }
 }
 
-/// Opens the door for the blocked reconciliations at the end of a test, even if the test fails. While the door is
-/// closed, dropping the runtime would hang.
+/// Opens the door for blocked reconciliations at the end of a test, even if the test fails. Dropping the runtime would
+/// hang while the door is closed.
 pub(crate) struct OpensAtEnd(Door);
 
 impl Drop for OpensAtEnd {
@@ -90,7 +90,7 @@ fn blocking_call_is_counted_and_makes_replica_unready() {
     let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
-    // The reconciliation blocks the runtime's only worker thread, so only another thread can detect the blocked call.
+    // The call blocks the runtime's only worker thread, so only a thread outside of the runtime can detect it.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });
@@ -121,7 +121,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
     until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // 15 renewals take longer than a lease duration, so the lease is renewed while the thread is blocked.
+    // 15 renewals take longer than a lease duration, which shows that the lease is renewed while the thread is blocked.
     until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15
@@ -153,8 +153,7 @@ async fn replica_with_blocked_call_contends_only_after_it_ended() {
     let seen = status.clone();
     let waits = move || until("leadership is lost", || !seen.is_leader());
     tokio::task::spawn_blocking(waits).await.unwrap();
-    // The new holder never renews the lease, so it expires soon. After the expiry, another replica acquires and
-    // releases the lease.
+    // The new holder never renews the lease. After the lease has expired, another replica acquires and releases it.
     leases.take_requests();
     let mut other = elector_of(&leases.client("b"), short_lease("b"));
     let work = LeaderCallbacks::new(async |_: Leadership| {});
@@ -190,7 +189,7 @@ async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
 }
 
-/// The manager also has shards, whose elections end only after a stop request.
+/// The manager also has shards, and their elections end only after a stop request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn failed_leader_election_ends_a_manager_with_shards() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
@@ -237,7 +236,7 @@ async fn run_ends_despite_blocked_call_and_next_run_fails() {
     assert!(error.contains("an earlier run") && error.contains("ns/blocks"), "{error}");
 }
 
-/// A timer resumes the reconciliation, so the reconciliation blocks the thread that waits for the runtime's timers.
+/// A timer resumes the reconciliation, which then blocks the thread that waits for the runtime's timers.
 #[test]
 fn timers_fire_while_a_call_blocks_one_thread() {
     let (door, metrics, trigger) = (Door::default(), TestMetrics::default(), Trigger::new());
@@ -260,7 +259,7 @@ fn timers_fire_while_a_call_blocks_one_thread() {
         },
     );
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // Dropping the runtime waits for the blocked thread, so a failed test must open the door first.
+    // If the test fails, open the door before dropping the runtime, because the drop waits for the blocked thread.
     let _open = door.opens_at_end();
     let stop = CancellationToken::new();
     let token = stop.clone();
@@ -275,8 +274,8 @@ fn timers_fire_while_a_call_blocks_one_thread() {
 
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";
 
-/// Runs a test of this binary in a new process, in which a reconciliation blocks its thread forever. Returns the stderr
-/// output of this process.
+/// Runs a test of this binary in a new process, where a reconciliation blocks its thread forever. Returns the stderr
+/// output of the process.
 fn run_blocked_process(name: &str) -> String {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
@@ -336,7 +335,7 @@ fn stop_with_a_blocked_call(trigger: &Trigger, controller: Controller, calls: Ar
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // As at the end of `main`, drop the runtime. If the process did not exit, this drop would wait forever for the
-    // blocked thread.
+    // Drop the runtime, as at the end of `main`. If the watchdog did not exit the process, this drop would wait forever
+    // for the blocked thread.
     drop(runtime);
 }

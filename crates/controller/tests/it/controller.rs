@@ -74,12 +74,12 @@ async fn reconciles_start_after_all_caches_have_synced() {
     let _running = run(&controller).await;
     pass(300.0).await;
     assert!(calls.take().is_empty());
-    // The controller logs a warning after 10 s, and repeats it once a minute.
+    // The controller logs a warning after 10 s, and repeats this warning once a minute.
     assert_eq!(log.count("waits for its source \"Child\""), 5);
     let unsynced = controller.unsynced();
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
     assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
-    // The controller recovers without a restart when the permissions are granted.
+    // The controller recovers without a restart after the permissions are granted.
     children.faults().heal();
     pass(120.0).await;
     assert_eq!(calls.take(), ["a"]);
@@ -230,7 +230,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(busiest_after(2).await, (2, 2));
     assert_eq!(busiest_after(0).await, (1, 1));
     assert_eq!(busiest_after(3).await, (3, 3));
-    // No keys may be lost when workers end.
+    // The end of workers must not lose any keys.
     calls.take();
     pass(60.0).await;
     names.iter().for_each(|name| touch(&sites, name));
@@ -353,7 +353,7 @@ async fn requeue_with_zero_delay_backs_off() {
     pass(3_600.0).await;
     let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| (time * 1_000.0) as u64).collect();
     for (found, expected) in times.iter().zip([0, 5, 15, 35, 75, 155, 1_155, 1_160, 1_170]) {
-        // tokio's timer has a resolution of 1 ms.
+        // Allow for the resolution of tokio's timer, which is 1 ms.
         assert!((expected..=expected + 10).contains(found), "{found} instead of {expected}");
     }
     assert!((20..=30).contains(&times.len()), "the delay grows: {times:?}");
@@ -406,7 +406,7 @@ async fn every_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // When all controllers have been dropped, the trigger keeps keys for the next controller.
+    // After all controllers have been dropped, the trigger keeps keys for the next controller.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));

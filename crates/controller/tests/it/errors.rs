@@ -34,7 +34,7 @@ async fn delay_doubles_with_each_error_and_success_resets_it() {
     pass(60.0).await;
     let expected = [0, 5, 15, 35, 75, 155, 1_155, 1_160];
     for (found, expected) in millis(calls.take_timed()).into_iter().zip(expected) {
-        // tokio's timer has a resolution of 1 ms.
+        // Allow for the resolution of tokio's timer, which is 1 ms.
         assert!((expected..=expected + 10).contains(&found), "{found} instead of {expected}");
     }
     assert_eq!(metrics.results(), [1.0, 1.0, 6.0]);

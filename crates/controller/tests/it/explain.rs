@@ -70,7 +70,7 @@ async fn key_in_flight_is_explained() {
     let explanation = controller.explain(&key("slow"));
     assert_eq!(explanation.state, WorkState::InFlight { queued_again: true });
     assert!(explanation.to_string().starts_with("ns/slow: in flight, and queued again"), "{explanation}");
-    // The reconciliation outlasts the shutdown timeout, so the run fails.
+    // The run fails, because the reconciliation outlasts the shutdown timeout.
     running.stop().await.unwrap_err();
 }
 
@@ -95,7 +95,8 @@ async fn request_has_the_causes_of_its_key() {
     running.stop().await.unwrap();
 }
 
-/// On the paused clock, the call takes a minute. On the system clock, the call takes a few milliseconds.
+/// The call takes a minute on the paused clock. On the system clock, the call takes only a few
+/// milliseconds.
 #[tokio::test(start_paused = true)]
 async fn call_begins_after_its_cause() {
     let sites = sites_named(&["slow"]);

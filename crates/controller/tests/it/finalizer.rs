@@ -65,8 +65,8 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // The first reconciliation receives the object with the new finalizer. The write that added the finalizer causes
-    // the second reconciliation.
+    // The first reconciliation receives the object with the new finalizer. The second reconciliation is caused by
+    // the write that added the finalizer.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
     pass(5.0).await;

@@ -1,4 +1,4 @@
-//! Tests deletions that happen while no replica is the leader or between two runs of a controller.
+//! Tests of deletions that happen while no replica leads or between two runs of a controller.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -109,7 +109,7 @@ async fn deletions_between_runs_pass_through_sources_handlers_and_predicates() {
     run(&controller).await.stop().await.unwrap();
     assert_eq!(calls.take_sorted(), ["old", "site"]);
     assert!(children.remove(&key("child")));
-    // After the update, the handler returns a different key. The key from before the update must also be reconciled.
+    // After this update, the handler returns a different key. The key from before the update must also be reconciled.
     others.change(&key("other"), |other| drop(other.metadata.labels.insert("for".into(), "new".into())));
     pass(1.0).await;
     let running = run(&controller).await;
@@ -154,7 +154,7 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// The source reads the event between two runs. The event handler is still running when the next run takes the kept
+/// The source reads an event between two runs. The event's handler is still running when the next run takes the kept
 /// keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {
@@ -182,8 +182,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
     let limit = Duration::from_secs(30);
-    // Wait until the informer has processed the addition, because the addition and the deletion might otherwise cancel
-    // each other out.
+    // Wait until the informer has processed the addition, because a later deletion might otherwise cancel it.
     timeout(limit, async {
         while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
             tokio::task::yield_now().await;
@@ -201,7 +200,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     running.stop().await.unwrap();
 }
 
-/// The memory of a standby must not grow with every key that the program adds.
+/// A standby's memory must not grow with every key that the program adds.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_the_newest_added_keys() {
     const KEPT: u32 = 100_000;
@@ -225,7 +224,7 @@ async fn standby_keeps_the_newest_added_keys() {
     assert_eq!((calls[0], calls[1]), (0, 11), "key 0 is the newest, and keys 1 to 10 were dropped");
 }
 
-/// An algorithm with quadratic running time would need many seconds.
+/// With a quadratic running time, this test would take many seconds.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_many_keys_in_linear_time() {
     const KEYS: usize = 20_000;

@@ -1,4 +1,4 @@
-//! A log recorder that stores each event as a line, with all fields formatted as in a real subscriber. The tests of
+//! A log recorder that stores each event as a line, and formats all fields like a real subscriber. The tests of
 //! other crates also include this module.
 
 use std::fmt::{Debug, Write};
@@ -16,8 +16,8 @@ impl Log {
     /// Records all events on this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
         // The `tracing` crate caches for each call site whether its events are enabled. If the process has only one
-        // subscriber, the cached value depends on the first thread that reaches the call site. If that thread has no
-        // subscriber, the events are disabled on all threads. Creating a second subscriber prevents this caching.
+        // subscriber, the first thread that reaches the call site determines the cached value. If this thread has no
+        // subscriber, the events are disabled on all threads. A second subscriber prevents this caching.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

@@ -27,7 +27,7 @@ fn config(queue: QueueSetup, metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { queue: Some(queue), ..metrics.config() }
 }
 
-/// Waits for a run to fail without a stop request. Returns the run's error.
+/// Waits until a run fails without a stop request, and returns the error.
 async fn end(running: Running) -> ControllerError {
     let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
     ended.expect("the run is stuck").unwrap().unwrap_err()
@@ -39,7 +39,7 @@ fn assert_tells(error: &ControllerError, parts: &[&str]) {
     assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} are not all in {text}");
 }
 
-/// Checks that the controller's only worker processes both keys again after the key `bad` has caused a panic.
+/// Checks that the controller's only worker processes two keys again after the key `bad` has caused a panic.
 async fn assert_goes_on(controller: &Controller, metrics: &TestMetrics, sites: &Collection<Site>, calls: &Recorder) {
     let running = run(controller).await;
     pass(0.5).await;
@@ -156,7 +156,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
-    // If the future of the run is dropped, a panic in the queue's `Drop` must not propagate.
+    // Dropping the run's future must not propagate a panic of the queue's `Drop`.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());
@@ -249,7 +249,7 @@ struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// A ticket that `pop` returns a second time.
+    /// A ticket that `pop` returned before and returns again.
     stale: Option<Ticket>,
     keep: bool,
     has_panicked: bool,
@@ -311,8 +311,8 @@ async fn panicking_order_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_worker_fails_the_run() {
-    // The order returns the same ticket twice. The second ticket makes the queue panic, because its key was already
-    // removed.
+    // This order returns the same ticket twice. The second ticket makes the queue panic, because the ticket's key
+    // was already removed.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
@@ -350,8 +350,8 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // Add the key while it is in flight. Dropping the item then pushes the key into the order. The item is
-            // dropped while the limiter's panic unwinds.
+            // Add the key again while it is in flight. Dropping the item then pushes the key into the order, while
+            // the limiter's panic unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });

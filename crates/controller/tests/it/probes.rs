@@ -86,8 +86,8 @@ async fn service_answers_probes_and_scrapes_from_the_status() {
 
 #[test]
 fn status_debug_calls_user_code_without_its_lock() {
-    /// A metrics provider whose `Debug` implementation formats the manager's status once, although this status contains
-    /// the provider.
+    /// A metrics provider whose `Debug` implementation formats the manager's status once, although the status contains
+    /// this provider.
     #[derive(Clone, Default)]
     struct Curious {
         status: Arc<OnceLock<ManagerStatus>>,

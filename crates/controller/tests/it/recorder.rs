@@ -73,7 +73,7 @@ impl Recorder {
         self.state.lock().unwrap().most_running
     }
 
-    /// Resets the maximum concurrency to the number of requests that are in progress.
+    /// Resets the maximum concurrency to the current number of requests in progress.
     pub(crate) fn forget_most_running(&self) {
         let mut state = self.state.lock().unwrap();
         state.most_running = state.running.len();
@@ -105,7 +105,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// A single call. Dropping the `Call` records whether the request was completed.
+/// A single call, which records whether it was completed when it is dropped.
 struct Call {
     recorder: Recorder,
     key: String,
@@ -160,7 +160,8 @@ impl TestMetrics {
         ControllerConfig { metrics: self.provider(), ..Default::default() }
     }
 
-    /// Returns the values of metrics, summed over all labels. `names` omit the prefix `controller_runtime_`.
+    /// Returns the values of metrics, summed over all labels. `names` are the names without the prefix
+    /// `controller_runtime_`.
     pub(crate) fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
     }

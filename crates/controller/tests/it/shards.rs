@@ -160,7 +160,7 @@ async fn other_replica_takes_the_shard_of_a_blocked_call() {
     second.task.await.unwrap().unwrap();
 }
 
-/// The only replica acquires a lost shard again while a reconciliation of the shard still blocks its thread. The
+/// The only replica acquires a lost shard again while a reconciliation of this shard still blocks its thread. The
 /// replica must give up the new term and continue with its other shards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replica_gives_a_shard_up_and_continues() {
@@ -262,7 +262,7 @@ async fn unusable_shard_leases_make_the_replica_unready() {
     a.task.await.unwrap().unwrap();
 }
 
-/// A clock that jumps before any task of the election wakes up.
+/// A clock that jumps before any task of the election can wake up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 

@@ -10,7 +10,7 @@ use crate::support::{forbid, informer, sites_named};
 
 const CHILD: &str = "PINTLE_TEST_SILENT_CHILD";
 
-/// Runs one test in a separate process, because the subscribers of other tests affect the whole process.
+/// Runs one test in a separate process, where the subscribers of other tests have no effect.
 fn alone(name: &str) -> Option<Output> {
     if env::var_os(CHILD).is_some() {
         return None;

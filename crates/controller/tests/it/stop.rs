@@ -78,7 +78,7 @@ async fn stopped_informer_fails_the_run() {
     informer.shutdown().await;
     let error = running.task.await.unwrap().unwrap_err();
     assert!(matches!(error, ControllerError::SourceEnded { ref source_name, .. } if source_name == "Site"), "{error}");
-    // A source with a stopped informer cannot sync in a later run.
+    // Without its informer, the source cannot sync in a later run.
     let error = run(&controller).await.task.await.unwrap();
     assert!(error.is_err(), "{error:?}");
 }
@@ -171,7 +171,7 @@ async fn run_starts_after_tasks_of_a_dropped_run_ended() {
     let at_work = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
     let (counted, seen) = (at_work.clone(), most.clone());
-    // Block the thread, so that the controller cannot drop the reconciliation.
+    // Block the thread, which prevents the controller from dropping the reconciliation.
     let reconcile = move |request: ReconcileRequest| {
         seen.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         begun.send(()).unwrap();
@@ -217,7 +217,7 @@ async fn next_run_reconciles_keys_left_by_a_stop() {
     let running = run(&controller).await;
     ["a", "b", "c"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(1.0).await;
-    // This task runs after the queue was shut down, but before the source is aborted.
+    // This task adds a key after the queue was shut down, but before the source is aborted.
     let (stop, hand) = (running.stop.clone(), trigger.clone());
     tokio::spawn(async move {
         stop.cancelled().await;
@@ -264,7 +264,7 @@ async fn next_run_retries_keys_that_failed_before_the_stop() {
     ["waits", "fails-last", "fine"].into_iter().for_each(|name| assert!(sites.remove(&key(name))));
     pass(100.0).await;
     calls.take();
-    // During the stop, one key is waiting for its retry, and the other key fails while the controller waits for its
+    // During the stop, one key waits for its retry, and another key fails while the controller waits for its
     // reconciliation.
     while calls.running() == 0 {
         pass(0.1).await;

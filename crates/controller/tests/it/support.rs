@@ -54,8 +54,8 @@ pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }
 
-/// Deletes a site while all watches are broken. The watches cannot resume, because their revision has expired, so only
-/// a re-list reveals the deletion.
+/// Deletes a site while all watches are broken. Only a re-list reveals this deletion, because the revision of the
+/// watches has expired.
 pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.break_watches(Break::expired());
     assert!(sites.remove(&key(name)));

@@ -8,7 +8,7 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// States with the values `a` and `b` belong to the same object if `a / 100 == b / 100`.
+/// Two states belong to the same object if their values `a` and `b` satisfy `a / 100 == b / 100`.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }
@@ -52,14 +52,14 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         update(&mut fifo, "a", 101, 102);
         assert_eq!(pops(&mut fifo), ["D a2", "A a102"]);
 
-        // The listener has not received the last update when the object is deleted.
+        // The object is deleted before the listener has received its last update.
         update(&mut fifo, "a", 102, 103);
         delete(&mut fifo, "a", 103, 104);
         add(&mut fifo, "a", 201);
         let (old, rest): (&[_], _) = (&["U a102>a104"], ["D a104", "A a201"]);
         assert_eq!(pops(&mut fifo), [if delivery == Delivery::Newest { &[] } else { old }, &rest].concat());
 
-        // Another object is added and deleted before the listener receives a change.
+        // Another object is added and deleted before the listener has received a change.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);
@@ -78,7 +78,7 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["U a101>a102", "D? a102", "A a301"]);
 
-    // The observed deletion belongs to an object that the listener does not know.
+    // The listener does not know the object of this observed deletion.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);

@@ -174,9 +174,9 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     };
     let list: fn(&mut Fifo) = |fifo| fifo.replace(things("foo5"), "0").unwrap();
 
-    // The deletion of the known key `baz` was queued before the list, so the list adds no tombstone for `baz`.
+    // The deletion of the known key `baz` was queued first, so the list adds no tombstone for `baz`.
     check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "S foo5", "D T(bar6)"]);
-    // A change to the known key `baz` was queued before the list. The tombstone contains the queued state, which is
+    // A change of the known key `baz` was queued before the list. The tombstone contains the queued state, which is
     // newer than the known state.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
     check(
@@ -280,7 +280,7 @@ fn popped_deltas_return_unless_newer_ones_exist() {
 fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
-        // An empty queue frees the memory of 5000 records, but keeps the memory of 10 records.
+        // An empty queue frees the memory of 5000 records, but it keeps the memory of 10 records.
         for length in [5000, 10] {
             (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
             for number in 0..length {

@@ -190,7 +190,7 @@ proptest! {
         let mut heap = Heap::new(key_of, |left: &Thing, right: &Thing| left.value < right.value);
         let mut model = Vec::<Thing>::new();
         for (kind, name, value) in operations {
-            // All values differ, so the heap's order is unambiguous.
+            // All values differ, which makes the heap's order unambiguous.
             let object = thing(&format!("n{name}-"), value * 12 + name);
             let at = model.iter().position(|other| other.name == object.name);
             match kind {

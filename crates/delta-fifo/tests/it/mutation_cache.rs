@@ -113,7 +113,7 @@ fn s14_late_write_of_a_deleted_object_is_ignored() {
         cache.write(late);
         assert_eq!(cache.get(None), None);
     }
-    // The response to a write of the old object arrives after the object was recreated.
+    // The response to a write of the deleted object arrives after the object was recreated.
     cache.write(pod("a", 2, "12"));
     cache.write(pod("a", 1, "9"));
     assert_eq!(cache.get(None), Some(pod("a", 2, "12")));

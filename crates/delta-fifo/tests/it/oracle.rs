@@ -128,7 +128,7 @@ fn apply(fifo: &mut DeltaFifo<String, Thing>, operation: &Operation, value: u32)
     }
 }
 
-/// Applies an operation to `truth`, the objects of the producer.
+/// Applies an operation to `truth`, which contains the producer's objects.
 fn happen(truth: &mut BTreeMap<String, Thing>, operation: &Operation, value: u32) {
     match operation {
         Operation::Add(key) | Operation::Update(key) => _ = truth.insert(name(*key), thing(&name(*key), value)),
@@ -233,8 +233,7 @@ proptest! {
 
     #[test]
     fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
-        // Two states belong to the same object if they have the same name and their values are equal after division by
-        // 100.
+        // Two states belong to the same object if their names and their values divided by 100 are equal.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut known) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;

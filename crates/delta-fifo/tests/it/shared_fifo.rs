@@ -175,8 +175,8 @@ fn synced_means_processed() {
     on_popped.recv_timeout(PATIENCE).unwrap();
     go_on.send(()).unwrap();
     on_popped.recv_timeout(PATIENCE).unwrap();
-    // The consumer has popped the last key, but not processed it yet. A thread that locks the queue must wait until the
-    // key is processed.
+    // The consumer has popped the last key, but not processed it yet. Another thread that locks the queue must wait
+    // until the key is processed.
     let observer = thread::spawn(move || (fifo.lock().has_synced(), known.objects.lock().unwrap().len()));
     go_on.send(()).unwrap();
     assert_eq!(observer.join().unwrap(), (true, 2));
@@ -262,7 +262,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // Executors also drop a future after it is ready.
+        // Dropping a future after it is ready must also work, because executors do this.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });
@@ -458,7 +458,7 @@ impl Wake for PanicsTwice {
     }
 }
 
-/// Runs `test` with a panicking waker and with panicking metrics. The queue contains the object `a1`.
+/// Runs `test` twice, with a panicking waker and with panicking metrics. The queue contains the object `a1`.
 fn with_panicking_bystanders(test: fn(&SharedFifo<Real>)) {
     let metrics = SharedFifoConfig { metrics: Some(Box::new(BadMetrics)), ..SharedFifoConfig::default() };
     for config in [SharedFifoConfig::default(), metrics] {
@@ -472,7 +472,7 @@ fn with_panicking_bystanders(test: fn(&SharedFifo<Real>)) {
     }
 }
 
-/// The thread is already unwinding when the waiters are woken.
+/// The waiters are woken while the thread is already unwinding.
 #[test]
 fn wakers_can_panic_after_a_panic_of_pop() {
     let fifo = shared(atomic());

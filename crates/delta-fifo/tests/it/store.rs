@@ -12,7 +12,7 @@ use pintle_delta_fifo::{
 
 use crate::support::{Thing, fifo, key_of, thing, things};
 
-/// Checks the `Store` contract. `objects_of` returns the newest object in an entry.
+/// Checks the `Store` contract. `objects_of` returns the newest object of an entry.
 fn check_contract<S: Store<String, Thing>>(mut store: S, objects_of: fn(S::Entry) -> Option<Thing>) {
     let newest = |store: &S, name: &str| store.get_by_key(&name.into()).and_then(objects_of);
     let sorted = |store: &S| {

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use super::{Document, DocumentScope, DocumentSubject};
 
 /// The maximum total size of the cached documents, in bytes. Above this limit, the cache drops the bytes of some
-/// documents and keeps only their ETags. If a client requests such a document, the server creates it again. The limit
-/// excludes OpenAPI 2 documents, which the cache keeps because their creation takes longest.
+/// documents and keeps only their ETags. If a client requests such a document, the server creates it again. OpenAPI 2
+/// documents do not count towards this limit, and are always cached, because creating them takes longest.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -20,14 +20,14 @@ pub(super) struct DocumentCache {
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
     uses: u64,
-    /// The number of documents at which the cache removes all documents of outdated kinds.
+    /// If the number of documents reaches this threshold, the cache removes all documents of outdated kinds.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The described kinds, identified by their address. This weak pointer does not keep the kinds in memory, but it
-    /// prevents other kinds from getting the same address.
+    /// The described kinds, identified by their address. The weak pointer does not keep the kinds alive, but prevents a
+    /// reuse of the address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
@@ -57,8 +57,8 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its ETag if `whole` is `false`, and evicts documents until the total size is within
-    /// the limit.
+    /// Caches a document, or only its ETag if `whole` is `false`. Evicts documents until the total size is within the
+    /// limit.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
@@ -100,8 +100,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns `true` if the cache limit includes the size of the document. The limit excludes OpenAPI 2 documents, because
-/// there is only one per encoding.
+/// Returns `true` if the cache limit includes the size of the document. OpenAPI 2 documents do not count towards the
+/// limit, because there is only one per encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
-        // Caching a document replaces its old entry, but a document above the size limit is not cached.
+        // Caching a document replaces its old entry. A document above the size limit is not cached.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);

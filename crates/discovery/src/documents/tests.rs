@@ -23,7 +23,7 @@ async fn documents_are_cached_until_the_kinds_change() {
         let find = async |served| documents.find(served, scope.clone()).await.expect("made").expect("served");
         let first = find(&served).await;
         assert_eq!(find(&served).await.bytes.as_ptr(), first.bytes.as_ptr());
-        // Use the kinds of another server, which have the same content but a different address.
+        // Use another set of kinds, with the same content but a different address.
         let again = find(&Arc::new(pintle_builtin::kinds())).await;
         assert_ne!(again.bytes.as_ptr(), first.bytes.as_ptr());
         assert_eq!(again.tag, first.tag);

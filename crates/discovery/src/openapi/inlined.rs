@@ -32,7 +32,6 @@ pub fn inlined(kind: &Kind) -> Option<Json> {
 
 struct Inliner<'a> {
     schemas: &'a Map,
-    /// The names of the schemas around the current schema.
     open: Vec<&'a str>,
     left: usize,
 }
@@ -64,8 +63,8 @@ impl<'a> Inliner<'a> {
             parts.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         if schema.text("/format") == "int-or-string" {
-            // Set the extension `x-kubernetes-int-or-string`, because built-in types have the format `int-or-string`
-            // instead.
+            // Set the extension `x-kubernetes-int-or-string`, because built-in types only have the format
+            // `int-or-string`.
             parts.insert("x-kubernetes-int-or-string", true.into());
         }
         if let Some(Json::Object(properties)) = schema.get("properties") {
@@ -102,7 +101,7 @@ mod tests {
         let kinds = pintle_builtin::kinds();
         for kind in kinds.kinds() {
             let schema = inlined(kind).expect("a schema");
-            // Reject only references with a string value, because JSONSchemaProps has a field named `$ref`.
+            // Search only for references with a string value, because JSONSchemaProps has a field named `$ref`.
             assert!(!schema.to_string().contains("\"$ref\":\""), "{kind:?}");
         }
         let of = |group: &str, kind: &str| inlined(kinds.group_kind(group, kind).expect("a kind")).expect("a schema");

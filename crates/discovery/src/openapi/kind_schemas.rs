@@ -53,7 +53,8 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
 }
 
 /// Returns the schema of a definition as clients receive it. For clients that ignore the `x-kubernetes-` extensions,
-/// adds equivalent ordinary schemas. The limited nesting depth of stored definitions bounds the recursion.
+/// adds equivalent ordinary schemas. The recursion is bounded, because the nesting depth of stored definitions is
+/// limited.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

@@ -2,12 +2,12 @@
 //! has written the message. Writing backwards avoids moving bytes to insert the length, even for deeply nested
 //! messages.
 
-/// The output so far, in reverse byte order.
+/// The protobuf output so far, in reverse byte order.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output in normal byte order. This output begins with the field that was written last.
+    /// Returns the output in normal byte order. The output begins with the field that was written last.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -27,7 +27,6 @@ impl Backwards {
         self.nested(number, |out| out.0.extend(bytes.iter().rev()));
     }
 
-    /// Writes a message. The closure `write` writes the content of the message.
     pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);
@@ -39,8 +38,8 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Writes a varint. Each byte contains seven bits of the number. All bytes of a varint except the last have the
-    /// top bit set.
+    /// Writes a varint. Each byte of a varint contains seven bits of the number. All bytes of a varint except the last
+    /// have the top bit set.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;

@@ -6,7 +6,7 @@ use pintle_json::json;
 use super::*;
 use crate::{openapi, openapi_v2};
 
-/// Returns the JSON members that have no field of the same type in the protobuf message.
+/// Collects the JSON members without a field of the same type in the protobuf message.
 fn unencoded_members(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String>) {
     match (shape, value) {
         (ProtoShape::One(message), Json::Object(members)) => {

@@ -18,7 +18,7 @@ fn or_reference(value: &Json, shape: ProtoShape) -> (u32, ProtoShape) {
 
 const MORE_V3: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, SCHEMA_OR_REFERENCE) });
 
-/// The message for a `default`. This message cannot represent lists and objects, so it is empty for them.
+/// The message for a `default`. For lists and objects, the message is empty, because it cannot represent them.
 const DEFAULT: ProtoShape = Either(|value| match value {
     Json::Number(_) => (1, Double),
     Json::Bool(_) => (2, Flag),

@@ -1,4 +1,5 @@
-//! A sink that writes `v1` events. The sink counts repetitions, combines similar events, and limits the rate of events.
+//! The sink for `v1` events. The sink counts repetitions, combines similar events, and limits the rate of
+//! events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub(crate) struct CoreSink<A> {
 }
 
 impl<A: ObjectApi<Event>> CoreSink<A> {
-    /// Writes events one by one. After the broadcaster is dropped, `run` writes the remaining events and returns.
+    /// Writes events one by one. After the broadcaster was dropped, writes the remaining events and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         while let Some(event) = events.recv().await {
             self.record(Arc::unwrap_or_clone(event)).await;
@@ -29,7 +30,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
 
     pub(crate) async fn record(&mut self, event: Event) {
         let (key, reason) = (event.key(), event.reason.clone());
-        // If the user's function `spam_key` panics, lose only the current event.
+        // If the user's `spam_key` panics, lose only this event.
         let correlated = || self.correlator.correlate(event, Instant::now().into_std());
         let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
             tracing::error!(%key, reason, "the spam key of an event panicked");
@@ -61,7 +62,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         let options = WriteOptions::default();
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
-                // If the server has already deleted the event, create it again with its current count.
+                // The server has already deleted the event, so create it again with its current count.
                 Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome,
             }

@@ -1,4 +1,4 @@
-//! A sink that writes `events.k8s.io/v1` events, and writes repetitions as series.
+//! The sink for `events.k8s.io/v1` events, which writes repetitions as series.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const NO_SUCH_PATH: &str = "404 page not found";
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
-    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster is dropped, `run`
+    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster was dropped,
     /// writes the remaining events and series and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         let period = self.series.period();
@@ -91,8 +91,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Attempts to write each of the given series once. A series whose write fails stays unwritten, and the sink
-    /// retries it when the series is next due.
+    /// Attempts to write each of these series once. If a write fails, the sink retries it when the series is next due.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {
@@ -114,7 +113,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         if let Some(series) = &event.series {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
-                // If the server has already deleted the event, create it again with its current count.
+                // The server has already deleted the event, so create it again with its current count.
                 Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome.map(drop),
             }
@@ -125,16 +124,15 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns `true` if the server rejected the event and would reject it again. For a series, the error "already exists"
-/// is not a rejection, because the sink can patch the existing event.
+/// Returns `true` if the server rejected the event, so that a retry would fail again. For a series, the error "already
+/// exists" does not count, because the sink can patch the existing event.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. For a missing
-/// namespace, or for the error page of a proxy, returns `false`. An error page with the text [`NO_SUCH_PATH`] comes
-/// from kube-apiserver.
+/// Returns `true` if the error means that the server does not support the `events.k8s.io/v1` API. Returns `false` for
+/// a missing namespace and for a proxy's error page. kube-apiserver's error page has the text [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {

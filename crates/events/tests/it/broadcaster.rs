@@ -15,8 +15,8 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server that calls `fault` on each attempt to write an event. The argument of `fault` is the number
-/// of attempts so far to write this message, starting at 1.
+/// Creates a server that calls `fault` on each attempt to write an event. `fault` receives the number of
+/// attempts to write this message so far, starting at 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -32,7 +32,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// Returns a fault that makes the server unreachable for the first `tries` attempts to write each message.
+/// Returns a fault that makes the server unreachable for the first `tries` attempts per message.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
@@ -275,12 +275,12 @@ async fn very_long_retry_pause_does_not_overflow() {
     record_event(&broadcaster, "web", "hello");
     pass(1).await;
     assert_eq!(tries(&server)["hello"], 1);
-    // The shutdown ends the pause between two attempts early.
+    // The shutdown must end the pause between two attempts early.
     assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.failed, 1);
     assert_eq!(tries(&server)["hello"], 2);
 }
 
-/// The server creates the event, but the response to the first attempt is lost.
+/// The server creates the event, but the first attempt gets no response.
 #[tokio::test(start_paused = true)]
 async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();

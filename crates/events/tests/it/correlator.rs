@@ -1,4 +1,4 @@
-//! client-go's test cases for the correlator.
+//! The test cases of client-go's correlator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -47,6 +47,6 @@ async fn sink_survives_a_panicking_api() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
-    // The sink retries the write, because the event may not have been written before the panic.
+    // The sink must retry the write, because the event may not have been written before the panic.
     assert_eq!((counts.created, counts.failed, server.objects().len()), (3, 0, 3), "{counts:?}");
 }

@@ -1,4 +1,4 @@
-//! Tests events on servers with and without the `events.k8s.io/v1` API.
+//! Tests of events on servers with and without the `events.k8s.io/v1` API.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and a server with a separate collection for each API group. Because of the separate
-/// collections, a test can check in which group each event was written.
+/// A broadcaster, and a server with a separate collection for each API group. The collections show in which
+/// group each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -74,7 +74,7 @@ async fn ongoing_series_is_written_every_half_hour() {
         rig.record_event("again");
         pass(60).await;
     }
-    // The sink creates the event, turns it into a series, and then updates the series twice.
+    // The sink creates the event, turns it into a series, and updates this series twice.
     assert_eq!(rig.new.requests().len(), 4);
     assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
 }
@@ -101,8 +101,8 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch in this test fails because the event does not exist. The subsequent create fails because another
-/// client has created the event.
+/// The patch fails because the event does not exist. The create that follows fails because another client has
+/// created the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -134,7 +134,7 @@ fn page(text: &str) -> Outcome {
     Outcome::Fails(Status { details, ..Status::failure(404, Reason::NotFound, "not found") }.into())
 }
 
-/// For unknown API groups, kube-apiserver responds without a `Status`.
+/// kube-apiserver responds to requests for unknown API groups without a `Status`.
 #[tokio::test(start_paused = true)]
 async fn page_of_kube_apiserver_means_a_missing_api() {
     let rig = Rig::new();
@@ -151,8 +151,7 @@ async fn page_of_a_proxy_is_retried() {
     rig.record_event("again");
     pass(30).await;
     assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("again".into(), 1)], 0));
-    // Respond with an error that does not mean that the event is missing, so the sink does not create the event
-    // again.
+    // This error does not mean that the event is missing, so the sink must not create it again.
     rig.new.faults().next_of(Verb::Patch, [page("404 page not found")]);
     rig.record_event("again");
     pass(30).await;
@@ -169,7 +168,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // Record an event in a missing namespace, which does not mean that the server lacks the API.
+    // A missing namespace does not mean that the server lacks the API.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -196,7 +195,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// If the first repetition cannot be written, the sink retries when the series is next due.
+/// If the first repetition cannot be written, the sink retries at the next due time of the series.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
@@ -228,7 +227,7 @@ async fn required_fields_are_filled_and_long_ones_cut() {
     assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
 }
 
-/// The server creates the event, but the response to the first attempt is lost.
+/// The server creates the event, but the first attempt gets no response.
 #[tokio::test(start_paused = true)]
 async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();

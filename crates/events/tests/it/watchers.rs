@@ -99,7 +99,7 @@ async fn sinks_watchers_and_log_each_get_thousand_events() {
     }
 }
 
-/// A filter owns its captured values, so dropping the filter can run user code.
+/// Dropping a filter drops its captured values, which can run user code.
 #[test]
 fn filter_may_record_an_event_when_dropped() {
     struct Last(EventRecorder);

@@ -405,7 +405,6 @@ fn widget_with(value: &str) -> Json {
     })
 }
 
-/// The schemas of a kind whose values are granular in v1 and atomic in v2.
 #[derive(Debug)]
 struct WidgetVersions;
 
@@ -425,7 +424,7 @@ fn owned_paths_are_adapted_to_their_own_version() {
     track_update(Some(&first), &mut updated, &by_v2);
     assert_eq!(owners(&updated)[0], owners(&first)[0]);
 
-    // Changes are compared in the version of each manager.
+    // The comparison of changes uses the version of each manager.
     let other = json!({
         "apiVersion": "e.com/v2", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"m": {"x": "2"}},
     });

@@ -100,7 +100,7 @@ impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
     }
 }
 
-/// Allows a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo) to use the cached objects as known objects.
+/// Lets a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo) treat the cached objects as its known objects.
 impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
     fn list_keys(&self) -> Vec<ObjectKey> {
         self.list_keys()

@@ -19,8 +19,7 @@ thread_local! {
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `call`, and records until `call` returns that an index function of the cache at `address` is running on this
-/// thread.
+/// Runs `call`, and meanwhile records in [`INDEXED`] that this thread runs an index function of the cache at `address`.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -82,7 +81,7 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // Once the new index is in `indices`, writes also compute the values of the new index. The code below adds the
+        // Once the new index is in `indices`, each write also computes its values, so the code below only adds the
         // values of existing objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
@@ -111,8 +110,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list of indices, so that a writer that has prepared a write with the old list prepares it again.
-        // A write that was prepared with the old list is therefore never committed.
+        // Replace the list of indices, which forces a writer that prepared its write with the old list to prepare the
+        // write again. A write that was prepared with the old list is therefore never committed.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -168,7 +167,8 @@ impl<T: Object> Cache<T> {
             // Closing the cache only removes index functions, so values that were already prepared remain valid.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.indices.read()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // `committed` contains the replaced objects, which the caller drops after the lock is released.
+                // `committed` contains the replaced objects, which may run user code when they are dropped after the
+                // lock is released.
                 drop(noting);
                 return committed;
             }
@@ -195,7 +195,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Replaces the indices and returns the previous ones. The caller must hold the writer lock, and must release it
-    /// before dropping the result.
+    /// before dropping the returned `Arc`.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write(), Arc::new(indices))

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Notifies waiting tasks when the cache's revision changes, or when the revision will not change anymore.
+/// Notifies waiting tasks when the cache's revision changes, or when the cache has ended.
 ///
 /// A write performs only one additional atomic load if no task is waiting. The order of the following operations
 /// ensures that no wake-up is lost. A waiting task increments `waiting` *before* it reads the store, and a writer reads
-/// `waiting` *after* it has committed. Between their two steps, the task and the writer both take the same lock of the
+/// `waiting` *after* it has committed. Between these two steps, the task and the writer both take the same lock of the
 /// store. As a result, the task reads the committed state, or the writer sees the incremented `waiting`.
 #[derive(Default)]
 pub(super) struct Moved {
@@ -39,7 +39,6 @@ impl Moved {
 }
 
 impl Waiting<'_> {
-    /// Returns a future that completes at the next wake-up after this call.
     pub(super) fn next(&self) -> Notified<'_> {
         self.0.notify.notified()
     }

@@ -61,7 +61,6 @@ impl<T: Object> Cache<T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the undecodable objects of the last visible commit are recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }

@@ -34,7 +34,6 @@ pub(crate) struct Demand {
 }
 
 struct Part {
-    /// The revision up to which the source has delivered all changes, or an empty string before the first list.
     revision: String,
     reached: String,
     /// The number of times the selectors had changed when the last list began, or `None` before the first list.
@@ -100,9 +99,9 @@ impl Parts {
         }
     }
 
-    /// Returns the revision up to which the store contains all changes in `namespace`. If the namespace has not been
-    /// listed yet, the revision is empty. Returns `None` if no part contains the namespace. If the store has a single
-    /// part that was listed, the result is also `None`, because the revision of this part is the store's revision.
+    /// Returns the revision up to which the store contains all changes in `namespace`. The revision is empty if the
+    /// namespace has not been listed yet. Returns `None` if the store does not watch the namespace, or if it has a
+    /// single listed part and therefore a single revision.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)

@@ -16,15 +16,16 @@ impl<T: Object> Cache<T> {
     /// of the last write are recorded. An object that is [decoded on read](crate::DecodePolicy::OnRead) gets an entry
     /// when it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        // Read `found` before the recorded entries to include every object. If a commit replaces an object between the
-        // two reads, the commit records an entry for this object.
+        // Read the objects in `found` before the recorded entries, so that no undecodable object is missed. If a commit
+        // replaces an object between the two reads, the commit records an entry for this object.
         let found = self.found();
         self.wait_for_notes();
         if found.is_empty() {
             return self.undecodable.lock().values().cloned().collect();
         }
         let mut entries = self.undecodable.lock().clone();
-        // A recorded entry is newer, because the cache removes the entry of each object that it stores.
+        // If `entries` already has an entry, keep it, because the cache removes the entry of each object that it
+        // stores.
         found.into_iter().for_each(|(key, entry)| _ = entries.entry(key).or_insert(entry));
         entries.into_values().collect()
     }
@@ -61,7 +62,6 @@ impl<T: Object> Cache<T> {
         self.undecodable.lock().get(key).cloned()
     }
 
-    /// Returns the entry for `state` if `state` is known to be undecodable and has an entry.
     pub(crate) fn entry_of(&self, state: &Stored<T>) -> Option<Undecodable> {
         let entry = if state.is_bad() { self.entry(&state.key()) } else { None };
         entry.filter(|entry| entry.uid == state.uid() && entry.resource_version == state.resource_version())

@@ -12,7 +12,7 @@ use crate::undecodable::Undecodable;
 pub(crate) struct WriteResult<T> {
     pub(crate) before: Option<Stored<T>>,
     pub(super) refused: Option<IndexFailed>,
-    /// The failures of index functions on the stored object, which has no values in the failed indices.
+    /// The failures of index functions on the stored object, which is missing from the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
@@ -38,8 +38,8 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// Whether the stored object with this key has another uid, which means that the server has deleted the stored
-    /// object.
+    /// Whether the stored object with this key has another uid, which means that the server deleted and recreated
+    /// the object.
     pub(super) was_replaced: bool,
 }
 

@@ -2,8 +2,8 @@
 //! dictionary that is hashed only once.
 //!
 //! Two features make the format suitable for API objects. The values of a field often have the same length in different
-//! objects. Therefore, the copy after a changed field has the same distance as the copy before the field, and takes
-//! only one byte. Two hexadecimal digits, as in uids and digests, are stored in one byte.
+//! objects. Therefore, the text after a changed field is copied from the same distance as the text before it, which
+//! takes only one byte. Two hexadecimal digits, as in uids and digests, are stored in one byte.
 //!
 //! The compressed data is a sequence of items. An item's first byte determines its type and its length n:
 //!
@@ -14,8 +14,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the last copy's distance |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If the n of a copy has its maximum value, a number follows the first byte, and the length of the copy is n plus this
-//! number. The number is encoded with seven bits per byte, least significant bits first.
+//! If a copy has the maximum n, a number follows the first byte, and the length of the copy is n plus this number. The
+//! number is encoded with seven bits per byte, least significant bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -42,8 +42,8 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records the position `at`, and returns the last recorded position with the same hash. The bytes at the returned
-    /// position may differ from the bytes at `at`.
+    /// Records the position `at`, and returns the previously recorded position with the same hash. The bytes at the
+    /// returned position may differ from the bytes at `at`.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -61,8 +61,9 @@ impl Places {
     }
 }
 
-/// Compresses `text` from `begin` on. The first `dictionary` bytes of `text` are a dictionary, and `known` contains the
-/// positions in the dictionary. Copies may also refer to the bytes between the dictionary and `begin`.
+/// Compresses the bytes of `text` after `begin`. The first `dictionary` bytes of `text` are a dictionary, and `known`
+/// contains the positions in the dictionary. Copies may also refer to the bytes between the end of the dictionary and
+/// `begin`.
 pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: usize) -> Vec<u8> {
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
@@ -144,7 +145,7 @@ fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize,
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
-/// Returns the number of equal bytes that start at the positions `from` and `at`. `from` is the earlier position.
+/// Returns the length of the common prefix of the bytes at `from` and at `at`, where `from` is the earlier position.
 fn common(text: &[u8], from: usize, at: usize) -> usize {
     let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
     let (words, rest) = later.as_chunks::<8>();
@@ -303,7 +304,7 @@ mod tests {
             round_trip(&dictionary, &head, &text);
         }
 
-        /// Arbitrary input causes no panic, and the output never exceeds the requested length.
+        /// Arbitrary input never causes a panic, and the output is never longer than the requested length.
         #[test]
         fn arbitrary_data_is_rejected_or_bounded(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
             let mut text = before.clone();

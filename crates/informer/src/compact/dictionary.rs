@@ -11,34 +11,33 @@ use super::common::{Common, Commons};
 use super::recent::Recent;
 use crate::sync::{Mutex, RwLock};
 
-/// The dictionary and the shared metadata of one type. The dictionary is dropped together with the type's last
-/// compressed object.
+/// The dictionary and the shared metadata of one type. The dictionary is dropped when the last compressed object of
+/// the type is dropped.
 pub(super) struct Dictionary {
     learnt: RwLock<Arc<GrowingText>>,
     commons: Commons,
     pub(super) recent: Recent,
 }
 
-/// A text that changes only by appending. A compressed object stores the length that the text had when the object was
-/// compressed. Decompressing the object requires only the text up to that length.
+/// A dictionary text that only grows at its end. Each compressed object stores the length that the text had at
+/// compression time. Decompressing the object requires only the text up to that length.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
     places: Places,
 }
 
-/// The maximum size of a dictionary. A larger dictionary would improve the compression only slightly.
 const MAX_LEN: usize = 32 << 10;
 
 /// The maximum number of bytes that one object adds to a dictionary.
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
-/// The expected compression ratio. An object whose ratio is below this value is added to the dictionary. With a ratio
-/// of 8, about one pod of each kind is added. A ratio of 7 would add too few objects.
+/// The expected compression ratio. An object whose ratio is below this value is added to the dictionary. With a
+/// ratio of 8, the dictionary contains about one pod of each kind. A ratio of 7 would add too few pods.
 const RATIO: usize = 8;
 
-/// All compression dictionaries that are in use. There is one dictionary per type and process, because the
-/// `Deserialize` implementation of `Compact` cannot access the informer.
+/// All compression dictionaries that are in use. Each type has one dictionary per process, because the `Deserialize`
+/// implementation of `Compact` cannot access the informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {
@@ -62,7 +61,7 @@ impl Dictionary {
     }
 
     /// Compresses `json`. Returns the compressed object and the length of the dictionary during the compression. The
-    /// compressed object may refer to the text `before`, so decompression needs the same text.
+    /// compressed object may refer to the text in `before`, so `decompress` needs the same text.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();
@@ -89,7 +88,7 @@ impl Dictionary {
         String::from_utf8(text.split_off(begin)).ok()
     }
 
-    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary since `learnt`
+    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary since `before`
     /// was read, because that thread may have added a similar object.
     fn learn(&self, before: &Arc<GrowingText>, json: &str) {
         let mut learnt = GrowingText::clone(before);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// A cache of recently decoded objects. The address of the compressed object determines the slot of the decoded object.
-/// A decoded object replaces the previous object in its slot.
+/// A cache of recently decoded objects. The address of a compressed object determines the slot of its decoded object. A
+/// decoded object replaces the previous object in its slot.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<Vec<Slot>>);
 

@@ -22,7 +22,7 @@ pub(super) struct Record {
     data: Box<[u8]>,
     ends: [u32; 4],
     size: u32,
-    /// The length of the dictionary when this object was compressed, in bytes.
+    /// The length of the dictionary in bytes at the time when this object was compressed.
     learnt: u32,
     generation: i64,
     is_terminating: bool,
@@ -95,7 +95,8 @@ impl Record {
         self.dictionary.recent.put(self.place(), decoded);
     }
 
-    /// Returns the address of the compressed data. No two existing objects have the same address.
+    /// Returns the address of the compressed data. The address identifies the object among all existing compressed
+    /// objects.
     fn place(&self) -> usize {
         self.data.as_ptr().addr()
     }

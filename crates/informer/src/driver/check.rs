@@ -12,11 +12,10 @@ use super::offload::off_the_runtime;
 use crate::publisher::Publisher;
 use crate::stored::{Record, Source, Stored};
 
-/// The time without writes to its cache after which an informer counts as idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The maximum time that a check waits for the informer to become idle. After `PATIENCE`, the check also runs while the
-/// informer is busy, between writes, and uses at most 10 % of the time.
+/// The maximum time that a check waits for the informer to become idle, before it runs between the writes of the busy
+/// informer. While the informer is busy, the check uses at most 10 % of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of objects in one batch. Checking a batch takes a few milliseconds.
@@ -31,7 +30,7 @@ pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallibl
         mend(publisher, source).await;
         if source.has_unchecked() {
             wait_until_idle(publisher, source).await;
-            // Clear the flag before the check takes its snapshot, so that each later write starts another check.
+            // Clear the flag before taking the snapshot of the check, so that each later write starts another check.
             source.clear_unchecked();
             check_all(publisher, source).await;
         }

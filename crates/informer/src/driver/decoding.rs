@@ -13,13 +13,10 @@ use tokio::task::coop::poll_proceed;
 
 use super::offload::off_the_runtime;
 
-/// Converts a stream of raw items into a stream of decoded items.
-///
-/// Items that are ready are collected into batches. Several batches can be decoded at the same time on threads outside
+/// Collects raw items that are ready into batches. Several batches can be decoded at the same time on threads outside
 /// the async runtime. The decoded items are in the same order as the raw items. Small numbers of small items, such as
 /// the events of a quiet watch, are decoded on the current thread, because offloading them would be slower.
 pub(super) struct Decoding<S, I, O> {
-    /// The source, or `None` if the source has ended.
     source: Option<S>,
     decode: Arc<Decode<I, O>>,
     gathered: Vec<Result<I, ApiError>>,
@@ -74,7 +71,6 @@ where
         }
     }
 
-    /// Polls for the next decoded item. Returns `None` at the end of the stream. An error also ends the stream.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<O, ApiError>>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -106,7 +102,7 @@ where
         }
     }
 
-    /// Returns `true` if no batch is being decoded, so that the stream waits only for its source.
+    /// Returns `true` if the stream only waits for its source, because no batch is being decoded.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
@@ -136,8 +132,8 @@ where
         true
     }
 
-    /// Returns `true` if the collected items are few enough to decode on the current thread, and no earlier batch is
-    /// being decoded.
+    /// Returns `true` if the collected items may be decoded on the current thread: they are few, and no earlier batch
+    /// is being decoded.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
@@ -145,7 +141,7 @@ where
 
     fn hand_over(&mut self) {
         let (decode, batch) = (self.decode.clone(), self.take_gathered());
-        // Spawn a task to decode the batch while this stream waits for the next batch.
+        // Decode the batch in a new task while this stream waits for the next batch.
         self.under_way.push_back(tokio::spawn(off_the_runtime(move || decode_all(&*decode, batch))));
     }
 

@@ -17,7 +17,7 @@ use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 use crate::states::Whole;
 
-/// The drivers of an informer of several namespaces. Each driver runs in its own task.
+/// Watches several namespaces with one driver per namespace. Each driver runs in its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
     /// Creates a driver for a single namespace or for all namespaces. The string argument is the newest revision that
@@ -41,7 +41,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         Self { followed, driver, publisher, whole, running: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Runs a driver for each namespace in the set until the `stop` token is cancelled.
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
         loop {
             let followed = self.followed.borrow_and_update().clone();
@@ -49,7 +48,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the set cannot change anymore, because its last handle was dropped.
+                // An error means that the last handle of the set was dropped, so that the set cannot change anymore.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }
@@ -75,13 +74,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Change the state after the objects of removed namespaces are deleted. From now on, only the remaining
-        // namespaces determine the informer's state.
+        // Change the state only after the objects of removed namespaces are deleted. From now on, only the drivers of
+        // the remaining namespaces determine the informer's state.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // A new driver needs the newest revision that any namespace has reached. The cache's revision is the
-                // lowest revision of all namespaces.
+                // A new driver must not accept a list that is older than the newest revision of any namespace. The
+                // cache's revision would be too old for this, because it is the lowest revision of all namespaces.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();

@@ -8,8 +8,8 @@
 //! exception, user code that waits for another offloaded function could cause a deadlock.
 //!
 //! Each runtime has its own limit, because the runtime's clock may be paused. A paused clock does not advance while the
-//! runtime's blocking threads are busy. If runtimes shared a limit, a task could wait for a permit of another runtime.
-//! The paused clock would advance during this wait, and timers would fire too early.
+//! runtime's blocking threads are busy. If runtimes shared a limit, a task could wait for a permit that another runtime
+//! uses. The paused clock would advance during this wait, and timers would fire too early.
 
 use std::any::Any;
 use std::future::pending;
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The time that a function waits for a permit before it starts without a permit.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs `work` on another thread and waits for its result. If `work` panics, the caller resumes the panic. If the
+/// Runs `work` on another thread and waits for its result. If `work` panics, the panic resumes in the caller. If the
 /// future is dropped before `work` has started, `work` never runs.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let done = offload(Box::new(move || Box::new(work()))).await;
@@ -54,7 +54,7 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
 
-/// The part of [`off_the_runtime`] without a generic parameter, so that a program contains only one copy of this part.
+/// The non-generic part of [`off_the_runtime`], which the compiler emits only once per program.
 async fn offload(work: Work) -> Box<dyn Any + Send> {
     let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
@@ -77,7 +77,7 @@ async fn offload(work: Work) -> Box<dyn Any + Send> {
             let job = queued.0.clone();
             let thread = thread::Builder::new().name("informer-work".into()).spawn(move || run(&job));
             if thread.is_err() {
-                // The operating system cannot start a new thread, so run the function on the current thread.
+                // The operating system cannot start a new thread, so run the offloaded function on the current thread.
                 run(&queued.0);
             }
             answered.await
@@ -144,8 +144,8 @@ impl Limit {
 struct Permit(Arc<Limit>);
 
 impl Permit {
-    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Waiting tasks are not queued, so a task that is never
-    /// polled again does not block other tasks.
+    /// Returns `None` after [`LONGEST_WAIT`]. Waiting tasks are not queued, so a task that is never polled again does
+    /// not block other tasks.
     async fn wait() -> Option<Self> {
         let limit = Limit::current();
         let wait = async {
@@ -213,7 +213,8 @@ mod tests {
         assert_eq!(off_the_runtime(|| 7).await, 7);
     }
 
-    /// If all runtimes shared a limit, the paused clock would advance while this runtime waits for another runtime.
+    /// If all runtimes shared a limit, the paused clock of this runtime would advance while it waits for another
+    /// runtime's permit.
     #[tokio::test(start_paused = true)]
     async fn full_limit_of_another_runtime_costs_no_time() {
         let (release, released) = std::sync::mpsc::channel::<()>();

@@ -38,7 +38,6 @@ pub(super) struct Requests<T, L: ListWatch> {
 
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// The maximum time that a request may receive no data before it fails.
     pub(crate) idle: Duration,
     pub(crate) lists: Arc<Semaphore>,
 }
@@ -142,7 +141,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // The current poll registered a no-op waker, but the next poll of the stream registers a real waker.
+            // This poll used a no-op waker, but the next poll of the stream registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -208,7 +207,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                     }
                     items.0.push(observed);
                     if items.0.len().is_multiple_of(PROGRESS) {
-                        // Report the progress here, because the reflector processes only complete pages.
+                        // Report the progress after each few objects, because the reflector processes only complete
+                        // pages.
                         self.states.report_progress(before + items.0.len());
                     }
                 }

@@ -108,15 +108,15 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         }
         let last = match self.overlay.get(key) {
             Some(last) => Some(last),
-            // The object may exist even if the cache does not contain it. Fetch the uid, because the overlay needs it
-            // to hide the deleted object.
+            // The object may exist on the server even if the cache does not contain it. Fetch the uid, because the
+            // overlay needs it to hide the deleted object.
             None => self.api.get(key).await.ok().map(Into::into),
         };
         self.api.delete(key, options).await?;
         match (self.api.get(key).await, last) {
             (Ok(object), _) => _ = self.overlay.wrote(object),
             (Err(error), Some(last)) if error.is_object_not_found() => _ = self.overlay.deleted(last),
-            // The deletion succeeded, but reads return the object until the deletion arrives in the cache.
+            // The deletion succeeded, but reads return the object until the watch delivers the deletion.
             (Err(_), _) => {}
         }
         Ok(())

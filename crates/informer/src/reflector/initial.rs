@@ -9,8 +9,6 @@ use pintle_meta::Object;
 
 use crate::state::ListProgress;
 
-/// The objects received so far from a streaming list, in their newest known states.
-///
 /// The objects are stored in a vector, so that the reflector can return them immediately when the list is complete.
 /// Dropping a map with 100,000 keys would take a long time. The lookup table contains only numbers, so dropping it is
 /// cheap.

@@ -1,4 +1,4 @@
-//! Paged lists, and the handling of failed pages.
+//! Pages of a list, and the handling of failed pages.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -51,7 +51,7 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
         let answer = answer.and_then(|page| match pages.continue_tokens.contains(&page.metadata.continue_token) {
-            // The server has already returned this continue token, so the list would never end.
+            // The server has already returned this continue token, so following it again would never end the list.
             true => {
                 Err(ApiError::decode("a page names an earlier page as the next one, so the list would have no end"))
             }

@@ -1,4 +1,4 @@
-//! Decides when silent watches cause a list.
+//! Decides when the reflector must list because its watches have been silent.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,6 @@ pub(super) struct Silence {
     watches: u32,
     /// The time at which the first silent watch was opened.
     since: Option<Instant>,
-    /// The minimum duration of the silence before a list.
     limit: Duration,
 }
 
@@ -43,7 +42,6 @@ impl Silence {
         true
     }
 
-    /// Ends the silence after an event or a list.
     pub(super) fn end(&mut self) {
         (self.watches, self.since) = (0, None);
     }

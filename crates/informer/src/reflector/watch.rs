@@ -1,4 +1,4 @@
-//! Watches.
+//! Handles the events and the end of a watch.
 
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,8 @@ impl<T: Object> Reflector<T> {
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
-    /// Opens the next watch at the last known revision. If no revision is known, this method lists the resource,
-    /// because a watch without a revision does not report earlier deletions.
+    /// Returns the command that opens the next watch at the last known revision. If no revision is known, this method
+    /// lists the resource, because a watch without a revision does not report earlier deletions.
     pub(super) fn resume_watch(&mut self) -> Command {
         if self.has_revision() { self.open_watch(true) } else { self.begin_round() }
     }
@@ -134,7 +134,7 @@ impl<T: Object> Reflector<T> {
             step.error.get_or_insert(ReflectorError::SilentWatch);
             return step;
         }
-        // The watch has lasted long enough to be successful.
+        // The watch has lasted long enough to count as successful.
         self.trouble = None;
         self.watch(stream)
     }
@@ -179,9 +179,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the time at which the watch is considered dead if no event arrives, or `None` if there is no such time.
-    /// The limit applies even before the first bookmark. If the server sends no bookmarks, two or three quiet watches
-    /// are therefore reopened unnecessarily.
+    /// Returns the time at which the watch counts as dead if no event arrives, or `None` if there is no such time. The
+    /// limit on the silence applies even before the first bookmark. If the server sends no bookmarks, two or three
+    /// quiet watches are therefore reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -215,9 +215,8 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Resets the delays and returns `true` if the watch that ended was successful. A watch is successful if it lasted
-    /// long enough. A short watch is successful if it delivered events and there were not too many consecutive short
-    /// watches.
+    /// Returns `true` and resets the delays if the watch that ended was successful. A long watch is successful. A short
+    /// watch is successful if it delivered events and there were not too many consecutive short watches.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
@@ -235,14 +234,14 @@ impl Stream {
         Self { opened: now, start, last_received: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    /// Returns an error if the server has gone back to an older state, because the event is older than the start of the
-    /// watch. An event may be older than an earlier event, because some sources do not send events in order.
+    /// Returns an error if the event is older than the start of the watch, which means that the server has gone back to
+    /// an older state. An event may be older than an earlier event, because some sources do not send events in order.
     fn goes_back<T: Object>(&self, event: &WatchEvent<T>) -> Option<ReflectorError> {
         let returned = revision(event).filter(|returned| version::is_older(returned, &self.start))?;
         Some(ReflectorError::WentBack { returned: returned.into(), known: self.start.clone() })
     }
 
-    /// Records an event. From the second bookmark on, this method returns the longest time between two bookmarks.
+    /// Records an event. From the second bookmark on, it returns the longest time between two bookmarks.
     fn record_event<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
         self.last_received = now;
         self.has_news = true;
@@ -255,7 +254,6 @@ impl Stream {
     }
 }
 
-/// Returns the revision of an event, or `None` for an error.
 fn revision<T: Object>(event: &WatchEvent<T>) -> Option<&str> {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {

@@ -39,7 +39,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past a string, and returns the range of its content without the quotes.
+    /// Moves past a string, and returns the range of its content between the quotes.
     pub(super) fn text(&mut self) -> Option<Range<usize>> {
         if self.peek()? != b'"' {
             return None;
@@ -50,7 +50,6 @@ impl<'a> Cursor<'a> {
         Some(text)
     }
 
-    /// Moves past a value.
     pub(super) fn skip_value(&mut self) -> Option<()> {
         match self.peek()? {
             b'"' => self.text().map(|_| ()),
@@ -64,7 +63,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves past an object or array without checking that the types of the brackets match.
+    /// Moves past an object or array without checking that an opening `{` is closed by `}` and not by `]`.
     fn skip_nested(&mut self) -> Option<()> {
         let end = Brackets::default().read(&self.bytes[self.at..]).filter(|end| end.shape != Shape::Invalid)?;
         self.at += end.at;
@@ -72,7 +71,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the position of the quote that ends the string.
+/// Returns the position of the quote that ends the string that contains `at`.
 fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += plain(bytes.get(at..)?);
@@ -84,12 +83,12 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the number of bytes before the first quote or backslash. The loop reads eight bytes in each iteration.
-/// Larger vectors would not be faster, because strings are usually short.
+/// Returns the number of bytes before the first quote or backslash, reading eight bytes per iteration. Larger vectors
+/// would not be faster, because strings are usually short.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    // The result has the highest bit of each zero byte set. Bits after the first zero byte may be wrong, but they are
-    // not used.
+    // In the result, the highest bit of each zero byte is set. Bits after the first zero byte may be wrong, but they
+    // are not used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::cursor::Cursor;
 
-/// The maximum number of entries that [`Newest`] keeps.
 const MOST: usize = 4;
 
 /// The entries of `managedFields` with the latest time. The time has a resolution of one second, so several entries can
@@ -23,7 +22,6 @@ pub(super) struct Entry {
     pub(super) operation: Range<usize>,
     pub(super) subresource: Range<usize>,
     time: Range<usize>,
-    /// The length of the entry's fields in bytes.
     pub(super) size: usize,
 }
 
@@ -45,8 +43,7 @@ impl Newest {
     }
 
     fn add(&mut self, entry: Entry, json: &[u8]) {
-        // Servers write all times in UTC with the same number of digits, so the strings have the same order as the
-        // times.
+        // Servers write all times in UTC with the same number of digits, so comparing the strings compares the times.
         let (newest, time) = (&json[self.time.clone()], &json[entry.time.clone()]);
         if self.len == 0 || time > newest {
             (self.time, self.len) = (entry.time.clone(), 0);
@@ -65,7 +62,6 @@ impl Newest {
         self.time.clone()
     }
 
-    /// Returns the entries in the order of `managedFields`.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries[..self.len]
     }

@@ -11,12 +11,12 @@ fn scanner() -> Scanner {
     Scanner::new(&projection.without(&["spec", "a\"b"]))
 }
 
-/// Returns the bytes of an object without the fields that the scanner cuts.
+/// Returns an object's JSON without the fields that the scanner cuts.
 fn pruned(json: &[u8]) -> Option<Vec<u8>> {
     Some(scanner().scan(json)?.pruned(json).into_owned())
 }
 
-/// Removes from the tree all fields that the scanner should cut.
+/// Removes from the object all fields that the scanner should cut.
 fn prune(object: &mut Value) {
     fn remove(value: &mut Value, path: &[&str]) {
         match (value, path) {
@@ -249,7 +249,6 @@ fn partly_dropped_managed_fields_have_no_writer() {
     assert_eq!(outline.last_write(json), LastWrite::default());
 }
 
-/// The last four writers with the newest time are kept.
 #[test]
 fn many_writers_of_one_second_are_bounded() {
     let entries: Vec<_> = (0..9).map(|n| format!(r#"{{"manager":"m{n}","operation":"Update","time":"1"}}"#)).collect();

@@ -1,4 +1,4 @@
-//! State and configuration that an informer's drivers share.
+//! State and configuration shared by an informer's drivers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -41,11 +41,11 @@ pub(super) struct Work<T> {
     seed: u64,
 }
 
-/// The maximum number of lists that one informer has in flight.
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// Prepares an informer. `one` is any source of the informer, and only determines the resource.
+    /// Prepares an informer. `one` is any source of the informer, from which this function reads the
+    /// resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,

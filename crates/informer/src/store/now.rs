@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The number of values, the resourceVersion and the pins of the visible state. A single lock protects all fields of
-/// `Now`, so that they belong to the same commit.
+/// The number of values, the resourceVersion and the pins of the store's visible state. A single lock protects all
+/// fields of `Now`, so that they belong to the same commit.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -15,8 +15,7 @@ pub(super) struct Now {
 struct Pins {
     count: usize,
     /// The superseded versions that pins of this stamp need, but that pins of later stamps do not need. The versions
-    /// are stored in chunks, because there may be one version per record, and it would take long to grow a large
-    /// vector.
+    /// are stored in chunks, because there may be one version per record, and growing a large vector would take long.
     kept: Vec<Vec<Kept>>,
 }
 
@@ -54,8 +53,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Keeps the version for the newest pin that needs it. Returns `true` if a pin needs the version. When the last pin
-    /// of that stamp is removed, [`unpin`](Self::unpin) returns the version.
+    /// Assigns a superseded version to the newest pin that needs it. Returns `true` if any pin needs the version. When
+    /// the last pin of that stamp is removed, [`unpin`](Self::unpin) returns the version.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

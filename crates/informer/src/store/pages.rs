@@ -1,12 +1,13 @@
-//! A store's values at one stamp, without a pin.
+//! A read-only view of a store's values at one stamp (commit number). The view does not make the store keep superseded
+//! versions.
 
 use std::sync::Arc;
 
 use super::record::{PAGE, Page};
 
-/// A store's values at one stamp. A `Pages` shares the pages of the store, so creating it copies no values. A
-/// [`Pin`](super::Pin) makes the store keep superseded versions. A `Pages` does not, and a write to a shared page first
-/// copies the page instead.
+/// The store's values at one stamp. A `Pages` shares the pages of the store, so creating it copies no values. Unlike a
+/// [`Pin`](super::Pin), a `Pages` does not make the store keep superseded versions. Instead, a write to a shared page
+/// first copies the page.
 pub(crate) struct Pages<V> {
     pages: Vec<Arc<Page<V>>>,
     stamp: u64,

@@ -9,7 +9,7 @@ use super::record::{PAGE, Page};
 use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
 
-/// A store's state at one stamp. The store keeps this state until the pin is dropped.
+/// A store's state at one stamp. The store keeps the versions of this state until the pin is dropped.
 pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
@@ -61,7 +61,8 @@ impl<V: Value> Pin<V> {
     }
 
     /// Calls `take` for each object that has `value` in the index, and returns the results in no particular order.
-    /// `take` runs under a lock. Keys are stored separately, and their memory is read only if `take` uses the key.
+    /// `take` runs under a lock. `take` should use the key only if needed, because keys are stored separately and
+    /// reading them costs another memory access.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -71,7 +72,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The shard's slots before `from` were already read.
+            // The slots of this shard before `from` were already read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -105,7 +106,7 @@ impl<V: Value> Pin<V> {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // The version that the pin reads in this slot does not have the term, so continue with the next
+                        // The version visible to the pin in this slot does not have the term, so continue with the next
                         // slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
@@ -124,7 +125,8 @@ impl<V: Value> Pin<V> {
         values
     }
 
-    /// Returns all pages. The pages contain the versions that the pin uses, even after the pin is dropped.
+    /// Returns all pages of the store. Each page contains the versions that the pin reads, even after the pin is
+    /// dropped.
     pub(crate) fn pages(&self) -> Pages<V> {
         let mut pages = Vec::new();
         for shard in &self.store.shards {
@@ -190,8 +192,8 @@ pub(crate) struct Reading<V: Value, R> {
     pub(crate) pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that the iterator has already read. If a writer has copied a page, the old page may contain the last
-    /// references to its values.
+    /// Pages that the iterator has already read and must drop without holding locks. If a writer has copied a page
+    /// since, the old page may contain the last references to its values.
     spent: Vec<Arc<Page<V>>>,
 }
 
@@ -206,8 +208,8 @@ impl<V: Value, R> Reading<V, R> {
         std::mem::take(&mut self.spent)
     }
 
-    /// Returns the next result of calling `take` on each value, in no particular order. Keys are stored separately, and
-    /// their memory is read only if `take` uses the key.
+    /// Returns the next result of calling `take` on each value, in no particular order. `take` should use the key only
+    /// if needed, because keys are stored separately and reading them costs another memory access.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

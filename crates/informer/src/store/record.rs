@@ -11,7 +11,8 @@ pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 /// writer copies the page before changing it.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// Each record's stamp and value. Stamps and values are adjacent in memory, because a scan reads nothing else.
+    /// The stamp and value of each record. Stamps and values are adjacent in memory, because a scan reads nothing
+    /// else.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     used: usize,
@@ -20,7 +21,7 @@ pub(crate) struct Page<V> {
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
-    /// The value of the newest version, or `None` if this version is a deletion or the slot is empty.
+    /// The value of the record's newest version, or `None` if the newest version is a deletion or the slot is empty.
     value: Option<V>,
 }
 
@@ -42,7 +43,6 @@ struct Older<V> {
 #[derive(Clone)]
 pub(super) struct Version<V> {
     pub(super) stamp: u64,
-    /// The value of this version, or `None` for a deletion.
     pub(super) value: Option<V>,
     pub(super) terms: TermIds,
 }

@@ -16,7 +16,7 @@ use super::{Value, Write};
 pub(super) struct Shard<V> {
     table: Table,
     pages: Vec<Arc<Page<V>>>,
-    /// An empty page that replaces pages that become empty.
+    /// The empty page that replaces pages without records.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
     slots: u32,
@@ -59,8 +59,8 @@ impl<V: Value> Shard<V> {
     /// be one of the slots of `term`.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so the slots of an index value refer to newest versions, whose index
-            // values do not have to be read from memory.
+            // Without superseded versions, the slots of an index value refer only to newest versions, so their index
+            // values need not be checked.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
@@ -134,7 +134,7 @@ impl<V: Value> Shard<V> {
             self.table.remove(hash, slot);
             self.free.push(slot);
             if self.free.len() == self.slots as usize {
-                // Release the memory, because the shard may have been large.
+                // Release the memory of a shard that has become empty, because the shard may have been large.
                 (self.table, self.pages, self.free, self.slots) = Default::default();
             }
         }

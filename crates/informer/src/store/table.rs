@@ -1,9 +1,9 @@
-//! A hash table that consists of separate parts.
+//! A hash table that is split into parts.
 
 use hashbrown::HashTable;
 
-/// Maps hashes to positions. Each operation grows at most one part of the table. Growing an undivided table would keep
-/// the shard locked until all entries have been moved.
+/// Maps hashes to positions. Each operation grows at most one part of the table. In a table without parts, growing
+/// would keep the shard locked until all entries have been moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }
@@ -11,7 +11,7 @@ pub(super) struct Table {
 const PARTS: usize = 16;
 
 /// A position, and half of the hash of its key. Comparing the hashes avoids most comparisons of keys. Half of the hash
-/// is sufficient, because the tables are not very large.
+/// is enough, because the tables are not very large.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -24,7 +24,6 @@ impl Table {
         found.map(|entry| entry.at)
     }
 
-    /// Adds an entry. The table must not contain `at` yet.
     pub(super) fn insert(&mut self, hash: u32, at: u32) {
         self.parts[part(hash)].insert_unique(spread(hash), Entry { hash, at }, |entry| spread(entry.hash));
     }

@@ -12,7 +12,7 @@ use super::table::Table;
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
-    /// The terms are stored in pages, because it would take long to reallocate a large vector.
+    /// The terms are stored in pages, because reallocating a large vector would take long.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
     ids: u32,

@@ -33,11 +33,11 @@ impl super::Value for Value {
     }
 }
 
-/// The value of each key in the model. A value is a list of words.
+/// The value of each key in the model, as a list of words.
 type State = BTreeMap<ObjectKey, String>;
 
-/// A random step. Keys are `a/0` to `c/5`, or `0` to `5` without a namespace. Values consist of some of the words
-/// `x y z u v`.
+/// A random step of the test. Keys are `a/0` to `c/5`, or `0` to `5` without a namespace. Values consist of some of
+/// the words `x y z u v`.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Vec<(ObjectKey, Option<String>)>),
@@ -135,8 +135,8 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin and each list contains the state in which it was created. This method also checks that
-    /// memory contains no other values, except in the pages of the lists.
+    /// Checks that each pin and each list contains the state in which it was created. The method also checks that no
+    /// other values are in memory, except in the pages of the lists.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -300,7 +300,7 @@ fn longest_section_of_a_large_shard() {
                 let mut next = Some(write(name, Some(&format!("{round}{name}"))));
                 timed(&mut || next.take().into_iter().for_each(|next| drop(store.writer().write(next, |_| {}))));
             }
-            // A pin during the second round keeps all previous versions.
+            // A pin during the second round makes the store keep all previous versions.
             pin = if pin.is_none() { Some(store.pin(|_| ()).0) } else { None };
         }
         for name in 0..OBJECTS {

@@ -1,4 +1,4 @@
-//! Commits.
+//! Writes to a store, and makes them visible in atomic commits.
 
 use pintle_meta::ObjectKey;
 
@@ -61,7 +61,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut shard = shards[home as usize].write();
         let put = shard.put(hasher, hash, write, stamp);
         pending.count(put.as_ref().is_some_and(|(_, before)| existed(before)), is_there);
-        // The commit becomes visible while the shard is locked. No reader can access the shard at this time, so the
+        // The commit becomes visible while the shard is locked. Until then, no reader can access the shard, so the
         // superseded version is kept only if a pin needs it.
         let mut now = self.store.now.lock();
         pending.publish(&mut now, set_version);
@@ -173,7 +173,8 @@ impl<'a, V: Value> Writer<'a, V> {
         let place = Place { shard: home, hash, slot };
         pending.count(existed(&before), is_there);
         let value = match before {
-            // No reader can read `before`, because it is a deletion or was written by the current commit.
+            // No reader can read the version in `before`, because it is a deletion or was written by the current
+            // commit.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
             Some(before) => {
                 pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
@@ -194,8 +195,7 @@ impl<'a, V: Value> Writer<'a, V> {
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// Returns the keys in a page for which the bit of the slot is not set in `seen`. Returns `None` if there is no
-    /// such page.
+    /// Returns the keys in a page whose bits are not set in `seen`. Returns `None` if there is no such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;

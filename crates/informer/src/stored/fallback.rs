@@ -5,32 +5,28 @@ use std::sync::Arc;
 use super::Stored;
 use crate::sync::Mutex;
 
-/// The earlier state that reads return if a state cannot be decoded.
 pub(super) enum Fallback<T> {
-    /// There is no earlier state.
     None,
-    /// A decodable state.
     State(Stored<T>),
-    /// No earlier state is known to be decodable yet. The number is the position of the state in the sequence.
+    /// An earlier state that is not known to be decodable yet. The number is the position of the undecodable state in
+    /// the sequence.
     Unproven(Arc<Sequence<T>>, u32),
 }
 
 /// Consecutive states of an object that were all stored before the first successful decoding. Only two states of the
 /// sequence stay in memory: the oldest state, and the oldest state that a reader has decoded.
 pub(super) struct Sequence<T> {
-    /// The state at position 0.
     oldest: Stored<T>,
     /// The decoded state with the lowest position, and this position.
     decoded: Mutex<Option<(u32, Stored<T>)>>,
 }
 
 impl<T> Fallback<T> {
-    /// Starts a sequence of states with `oldest`, and returns the fallback of the next state.
+    /// Starts a sequence with the state `oldest`, and returns the fallback for the state after it.
     pub(super) fn start(oldest: Stored<T>) -> Self {
         Self::Unproven(Arc::new(Sequence { oldest, decoded: Mutex::new(None) }), 1)
     }
 
-    /// Returns `true` if the fallback is known to be decodable.
     pub(super) fn is_readable(&self) -> bool {
         match self {
             Self::None => false,
@@ -54,13 +50,13 @@ impl<T> Clone for Fallback<T> {
 
 impl<T> Sequence<T> {
     /// Returns a decodable state that is older than the state at `position`. Decodes the oldest state if no other state
-    /// was decoded yet.
+    /// has been decoded yet.
     pub(super) fn good_before(&self, position: u32) -> Option<Stored<T>> {
         self.decoded_before(position).or_else(|| self.oldest.read().is_some().then(|| self.oldest.clone()))
     }
 
-    /// Records that the state at `position` was decoded. Keeps only the decoded state with the lowest position, because
-    /// most other states are newer.
+    /// Records that the state at `position` was decoded. Keeps only the decoded state with the lowest position, which
+    /// is older than most other states and can be their fallback.
     pub(super) fn record_decoded(&self, position: u32, state: Stored<T>) {
         let mut decoded = self.decoded.lock();
         let is_lowest = decoded.as_ref().is_none_or(|(lowest, _)| position < *lowest);

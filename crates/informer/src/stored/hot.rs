@@ -26,8 +26,8 @@ struct Ring<T> {
 /// would be slow while a reader keeps references to all objects.
 const STEPS: usize = 8;
 
-/// The number of records that the clock hand passes if the budget is not exceeded. Passing these records removes
-/// dropped records, which would otherwise collect in the ring.
+/// The number of records that the clock hand passes per decoded object if the budget is not exceeded. The hand removes
+/// dropped records from the ring, where they would otherwise collect.
 const STEPS_WITHIN_LIMIT: usize = 2;
 
 /// The estimated number of bytes that a decoded object takes for each byte of its JSON, in addition to the size of the
@@ -40,7 +40,7 @@ impl<T> Hot<T> {
     }
 
     /// Adds a record whose object was just decoded. If the budget is exceeded, this method also removes decoded objects
-    /// from other records. The caller must not hold a lock.
+    /// from other records. Objects are dropped in this call, so the caller must not hold a lock.
     pub(super) fn admit(&self, record: &Arc<Record<T>>, json_len: usize) {
         let bytes = size_of::<T>() + PER_JSON_BYTE * json_len;
         // Drop the removed objects after releasing the lock, because dropping an object runs user code.
@@ -85,8 +85,7 @@ mod tests {
     use crate::scan::Scanner;
     use crate::stored::{Source, Stored};
 
-    /// Each state of the object is read and then replaced by the next state, while memory use stays far below the
-    /// budget.
+    /// Reads each state of an object and then replaces it, while memory use stays far below the budget.
     #[test]
     fn dropped_records_do_not_collect_below_the_budget() {
         let source = Arc::new(Source::<PartialObject>::new(String::new(), usize::MAX));

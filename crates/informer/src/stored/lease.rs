@@ -15,8 +15,8 @@ pub(crate) struct Lease<T> {
 }
 
 impl<T> Record<T> {
-    /// Decodes the object to check whether it can be decoded. The returned lease keeps the decoded object in memory.
-    /// Returns `None` if the object is already decoded, or if it cannot be decoded.
+    /// Decodes the object to check whether decoding succeeds. The returned lease keeps the decoded object in memory
+    /// until it is dropped. Returns `None` if the object is already decoded, or if it cannot be decoded.
     pub(super) fn lend(self: &Arc<Self>) -> Option<Lease<T>> {
         match self.begin_read() {
             Begun::Ready(_) | Begun::Unreadable => None,

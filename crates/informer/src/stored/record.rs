@@ -28,14 +28,12 @@ pub(crate) struct Record<T> {
     json_len: u32,
     /// The positions of the name, the namespace, the uid and the resourceVersion in `data`.
     head: [Range<u32>; 4],
-    /// The position of the metadata in the JSON.
     metadata_at: Range<u32>,
     generation: i64,
     pub(super) last_write: LastWrite,
     is_terminating: bool,
     /// Whether the object can be decoded: one of [`UNCHECKED`], [`GOOD`] and [`BAD`].
     quality: AtomicU8,
-    /// Whether the record counts as [unknown](Source::has_unknown).
     is_unknown: AtomicBool,
     /// Whether the object has been read since the clock hand last passed this record.
     pub(super) was_read: AtomicBool,
@@ -52,18 +50,14 @@ pub(crate) struct Record<T> {
 
 /// The identity and the JSON of an object, which are used to create a record.
 pub(crate) struct Content<'a> {
-    /// The name, namespace, uid and resourceVersion.
     pub(crate) head: [HeadText; 4],
     pub(crate) generation: i64,
     pub(crate) is_terminating: bool,
     pub(crate) last_write: LastWrite,
-    /// The parts of the object's JSON, in order.
     pub(crate) json: Vec<&'a [u8]>,
-    /// The position of the metadata in the joined JSON.
     pub(crate) metadata_at: Range<usize>,
 }
 
-/// One identity field of an object, such as its name.
 pub(crate) enum HeadText {
     /// The position of the field's value in the joined JSON.
     InJson(Range<usize>),
@@ -73,17 +67,14 @@ pub(crate) enum HeadText {
 
 enum Slot<T> {
     Empty,
-    /// A thread is currently decoding the object.
     Busy,
     Ready(CatchDrop<T>),
 }
 
-/// The result of a lookup of the decoded object.
 pub(super) enum Begun<T> {
     Ready(CatchDrop<T>),
-    /// The object is not decoded, and the slot is reserved for this thread.
+    /// The object is not decoded, and the slot for the decoded object is reserved for this thread.
     Empty,
-    /// The object cannot be decoded.
     Unreadable,
 }
 
@@ -98,7 +89,7 @@ thread_local! {
 }
 
 impl<T> Record<T> {
-    /// Creates a record. Returns `None` if the object is too large for a record.
+    /// Returns `None` if the object is too large for a record.
     pub(crate) fn new(source: &Arc<Source<T>>, content: &Content<'_>) -> Option<Self> {
         let json_len: usize = content.json.iter().map(|part| part.len()).sum();
         let more = |text: &HeadText| if let HeadText::Unescaped(text) = text { text.len() } else { 0 };
@@ -136,8 +127,6 @@ impl<T> Record<T> {
         })
     }
 
-    /// Returns the object, and decodes it first if it is not decoded yet. Returns `None` if the object cannot be
-    /// decoded.
     pub(super) fn object(self: &Arc<Self>) -> Option<CatchDrop<T>> {
         match self.begin_read() {
             Begun::Ready(object) => Some(object),
@@ -167,8 +156,8 @@ impl<T> Record<T> {
         }
     }
 
-    /// Returns the decoded object. If the object is not decoded yet but may be decodable, this method reserves the
-    /// slot. If the slot is reserved, the caller must call [`fill`](Self::fill).
+    /// Returns the decoded object. If the object is not decoded yet but may be decodable, this method reserves the slot
+    /// for the decoded object. The caller must then call [`fill`](Self::fill).
     pub(super) fn begin_read(&self) -> Begun<T> {
         let mut slot = self.slot.lock();
         loop {
@@ -188,7 +177,6 @@ impl<T> Record<T> {
         }
     }
 
-    /// Decodes the object into the reserved slot.
     pub(super) fn fill(self: &Arc<Self>, is_read: bool) -> Option<CatchDrop<T>> {
         let object = self.decode();
         let next = object.clone().map_or(Slot::Empty, Slot::Ready);
@@ -234,7 +222,7 @@ impl<T> Record<T> {
                 }
                 self.quality.store(GOOD, Ordering::Release);
                 self.becomes_known();
-                // Drop the value after releasing the lock, because it may be the last reference to an object.
+                // Drop the fallback after releasing the lock, because it may be the last reference to an object.
                 let fallback = replace(&mut *self.fallback.lock(), Fallback::None);
                 drop(fallback);
                 Some(CatchDrop::from(Arc::new(object)))
@@ -274,7 +262,7 @@ impl<T> Record<T> {
         self.fallback.lock().clone()
     }
 
-    /// Returns `true` if it is known that this state or an earlier state can be decoded.
+    /// Returns `true` if this state or an earlier state is known to be decodable.
     pub(super) fn is_readable(&self) -> bool {
         self.is_good() || self.fallback().is_readable()
     }
@@ -310,8 +298,8 @@ impl<T> Record<T> {
         self.was_unreadable.load(Ordering::Relaxed)
     }
 
-    /// Sets the state that reads return if this state cannot be decoded: an earlier decodable state. `known` is the
-    /// previous state.
+    /// Sets the state that reads return if this state cannot be decoded: the previous state `known` or an even earlier
+    /// state.
     pub(super) fn follows(&self, known: &Stored<T>) {
         let fallback = match known {
             Stored::Lazy(record) if !record.is_good() => match record.fallback() {
@@ -348,12 +336,9 @@ impl<T> Record<T> {
     }
 }
 
-/// The result of an attempt to remove a decoded object from its record.
 pub(super) enum Cooled<T> {
     Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
-    /// A reader still uses the decoded object.
     Held,
-    /// The record has no decoded object.
     Nothing,
 }
 
@@ -405,6 +390,7 @@ impl<T> Metadata for Record<T> {
     }
 }
 
+/// Prints the identity and the size of the object, but not its content, which may be secret.
 /// Prints the identity and the size of the object, but not its content, which may be secret.
 impl<T> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

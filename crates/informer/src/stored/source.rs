@@ -14,14 +14,12 @@ use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::catch;
 use crate::undecodable::{Undecodable, cannot_decode};
 
-/// The decoder of an informer's objects, and the memory budget for decoded objects.
 pub(crate) struct Source<T> {
     informer: String,
     decode: fn(&[u8]) -> Result<T, String>,
     pub(super) hot: Hot<T>,
     /// Objects that could not be decoded and that the informer has not handled yet.
     found: Mutex<Vec<Found<T>>>,
-    /// Whether the cache may contain objects that have not been decoded yet.
     has_unchecked: AtomicBool,
     /// The number of records without a known decodable state.
     unknown: AtomicUsize,
@@ -30,7 +28,6 @@ pub(crate) struct Source<T> {
     no_subscriber: NoSubscriberWarning,
 }
 
-/// An object that could not be decoded.
 pub(crate) struct Found<T> {
     /// A weak reference, because the record refers to the source.
     pub(crate) record: Weak<Record<T>>,
@@ -59,7 +56,6 @@ impl<T> Source<T> {
         (self.decode)(json)
     }
 
-    /// Reports an object that cannot be decoded.
     pub(super) fn report(&self, found: Found<T>) {
         let (key, error) = (&found.entry.key, &found.entry.error);
         tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
@@ -68,21 +64,20 @@ impl<T> Source<T> {
         self.changed.notify_one();
     }
 
-    /// Returns the undecodable objects that the informer has not handled yet, oldest first.
+    /// Returns the undecodable objects that the informer has not handled yet, in the order of their detection.
     pub(crate) fn found(&self) -> Vec<Found<T>> {
         let found = self.found.lock();
         let cloned = |found: &Found<T>| Found { record: found.record.clone(), entry: found.entry.clone() };
         found.iter().map(cloned).collect()
     }
 
-    /// Removes the `count` oldest undecodable objects, because the informer has handled them.
+    /// Removes the `count` objects that were found first, because the informer has handled them.
     pub(crate) fn forget_found(&self, count: usize) {
         let mut found = self.found.lock();
         let count = count.min(found.len());
         found.drain(..count);
     }
 
-    /// Records that an object was stored without being decoded.
     pub(crate) fn stored_unchecked(&self) {
         if !self.has_unchecked.swap(true, Ordering::AcqRel) {
             self.changed.notify_one();
@@ -112,7 +107,8 @@ impl<T> Source<T> {
     }
 }
 
-/// Decodes an object. A panic of the object's `Deserialize` or `Metadata` implementation is returned as an error.
+/// Decodes an object. If the object's `Deserialize` or `Metadata` implementation panics, the panic is returned as an
+/// error.
 fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     let object = match catch(|| from_json::<T>(json)) {
         Ok(Ok(object)) => object,
@@ -133,7 +129,7 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
 }
 
 /// Like `serde_json::from_slice`, but validates the UTF-8 of all strings in a single pass. If the validation fails,
-/// this function uses `from_slice`, because skipped fields do not need to be valid UTF-8.
+/// this function falls back to `from_slice`, because skipped fields do not need to be valid UTF-8.
 pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }

@@ -1,4 +1,4 @@
-//! Skips changes of objects that cannot be decoded.
+//! Hides undecodable objects from a subscriber.
 
 use std::task::{Context, Poll, ready};
 
@@ -18,14 +18,14 @@ pub(crate) const DECODE_COST: usize = 8;
 pub(super) type KnownChange<T> = (KeyedChange<T>, Option<Lease<T>>);
 
 struct Knowledge<T> {
-    /// The change for the subscriber, or `None` if the subscriber receives nothing.
+    /// The change to deliver, or `None` if the subscriber must not receive this change.
     change: Option<KnownChange<T>>,
     has_decoded: bool,
 }
 
 impl<T: Object> Queue<T> {
     /// Like [`poll_next`](Self::poll_next), but skips changes whose objects cannot be decoded. Decoding an object
-    /// consumes additional units of tokio's cooperative budget.
+    /// consumes [`DECODE_COST`] units of tokio's cooperative budget.
     pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KnownChange<T>>> {
         loop {
             let Some(change) = ready!(self.poll_next(context)) else { return Poll::Ready(None) };

@@ -1,4 +1,4 @@
-//! Subscriptions without previous states.
+//! Subscriptions that deliver only the newest state of each object.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -94,7 +94,6 @@ impl<T: Object> Stream for NewestSubscription<T> {
 
 pintle_meta::debug_struct!(NewestSubscription<T: Object> |self| { status = self.status(), .. });
 
-/// Returns the decoded object of a change. The objects in the change must be decodable.
 fn newest<T>(((key, change), _lease): KnownChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),

@@ -22,8 +22,6 @@ use crate::user::User;
 use super::unknown::Unknown;
 use super::walk::{Entry, ReadPage, Walk};
 
-/// The queue between an informer and one subscriber.
-///
 /// Initial objects are read from a snapshot one at a time, when the subscriber requests them, so the cost of starting a
 /// subscription does not depend on the number of objects. Changes are queued until the subscriber has read all initial
 /// objects. If an initial object changes before it is delivered, the object is delivered in its newest state. Only
@@ -49,10 +47,10 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// The state of an object, and a hash of the object's uid. The hash makes it unnecessary to call the object's
-/// `Metadata`, which is user code, while the queue is locked. Two objects with the same name have equal hashes with a
-/// probability of 1 in 2^64. If their hashes are equal, the subscriber receives an update instead of a deletion and an
-/// addition.
+/// The state of an object, and a hash of the object's uid. Comparing hashes avoids calls to the object's `Metadata`,
+/// which is user code, while the queue is locked. Two objects with the same name but different uids have equal hashes
+/// with a probability of 1 in 2^64. If the hashes of two objects are equal, the subscriber receives an update instead
+/// of a deletion and an addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
     uid: u64,
@@ -71,8 +69,8 @@ struct State<T> {
     /// `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// Whether the subscriber is handling an initial object. The subscriber has handled an event when it requests the
-    /// next event.
+    /// Whether the subscriber is still handling an initial object. The subscriber has finished an event when it
+    /// requests the next event.
     initial_in_hand: bool,
     is_closed: bool,
     /// Whether the subscriber was dropped, so that the queue drops new changes.
@@ -120,7 +118,7 @@ pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
-    /// The queue has skipped many entries, and must release the lock before it continues.
+    /// The queue has skipped many entries in one call, and must release the lock before it continues.
     Unfinished,
 }
 
@@ -148,8 +146,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
-    /// Adds initial objects. The queue delivers the added objects after earlier initial objects and before all changes.
-    /// The objects in `walk` must not have been delivered before.
+    /// Adds initial objects that have not been delivered before. The queue delivers them after earlier initial objects
+    /// and before all changes.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -181,7 +179,8 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// Starts a resync. Does nothing if a resync is in progress or the subscriber is still reading the initial objects.
+    /// Starts a resync, which delivers all objects of the snapshot again. Does nothing if a resync is in progress or
+    /// the subscriber is still reading the initial objects.
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         let aftermath = self.change(|state| {
@@ -396,8 +395,8 @@ impl<T: Object> State<T> {
     }
 
     /// Skips deleted initial objects, and replaces the next initial object with its newest state. After skipping
-    /// [`SECTION`] objects, this method sets `is_behind`, so that the next call continues with the remaining objects.
-    /// An object that was deleted and recreated with the same name is not an initial object.
+    /// [`SECTION`] objects, this method sets `is_behind`, and the next call continues after these objects. An object
+    /// that was deleted and recreated with the same name does not count as an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -415,8 +414,8 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the store's pages that were read for initial objects and resyncs, so that the caller can drop them
-    /// after releasing the lock.
+    /// Collects the pages that were read for initial objects and resyncs, so that the caller can drop them after
+    /// releasing the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
@@ -428,8 +427,8 @@ impl<T: Object> State<T> {
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// Returns the number of queued events. While the subscriber reads initial objects or a resync, the returned number
-    /// is an upper bound, because objects that change may be skipped.
+    /// Returns the number of queued events. While the subscriber reads initial objects or a resync, this number is an
+    /// upper bound, because objects that change may be skipped.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -466,7 +465,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<Stored<T>> {
 }
 
 impl<T: Object> HashedState<T> {
-    /// `hasher` must be the same for all states that are compared.
+    /// States can be compared only if they were created with the same `hasher`.
     pub(crate) fn new(object: Stored<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

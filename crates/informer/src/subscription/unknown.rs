@@ -1,4 +1,4 @@
-//! Objects that a subscriber has not received.
+//! Records the objects that a subscriber has not received.
 
 use std::collections::HashSet;
 

@@ -19,7 +19,6 @@ pub(super) type ReadPage<T> = Arc<Page<Stored<T>>>;
 
 enum Objects<T> {
     Snapshot(Reading<Stored<T>, Entry<T>>),
-    /// The objects of a list, in the order of the list.
     Listed(Arc<[Entry<T>]>),
 }
 

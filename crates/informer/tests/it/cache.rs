@@ -259,8 +259,6 @@ fn readers_never_see_a_partial_replacement() {
     }
 }
 
-/// Returns the content of an indexer: all objects, the objects with the index value "a", and the number of index
-/// values.
 fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
     let states = |mut pods: Vec<Arc<Pod>>| {
         pods.sort_by_key(|pod| pod.metadata.name.clone());

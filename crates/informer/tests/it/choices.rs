@@ -168,7 +168,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         if at % 3 == 0 {
             settle().await;
         }
-        // If `wait_for_sync` completes immediately, the cache contains the selected objects.
+        // If `wait_for_sync` completes immediately, the cache must contain the selected objects.
         if tokio::time::timeout(Duration::ZERO, informer.wait_for_sync()).await.is_ok() {
             check(&source, &choice, &informer)?;
         }

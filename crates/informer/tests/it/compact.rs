@@ -195,7 +195,7 @@ impl Drop for Counted {
 fn decoded_objects_are_shared_while_recent() {
     let counted =
         |n| -> Compact<Counted> { serde_json::from_value(json!({"metadata": {"name": format!("a-{n}")}})).unwrap() };
-    // Keeps the compression dictionary of the type in memory.
+    // A second object keeps the compression dictionary of the type in memory.
     let _another = counted(1_000);
     let first = counted(0);
     let decoded = first.get().unwrap();

@@ -36,7 +36,8 @@ fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     Ok(number)
 }
 
-/// Each test uses its own range of numbers, because all tests share the list of decoded objects.
+/// Each test uses its own range of object numbers, because all tests share the list of decoded
+/// objects.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();
     decoded.iter().filter(|(_, number)| (first..first + 100_000).contains(number)).copied().collect()
@@ -86,7 +87,7 @@ async fn large_list_is_decoded_in_order_off_the_runtime() {
         let decoded = decoded_from(first);
         let here = decoded.iter().filter(|(thread, _)| *thread == runtime).count();
         assert_eq!(decoded.len(), 1_500);
-        // The informer may decode the last few objects on the runtime's thread.
+        // The informer may decode up to 32 KiB of the last objects on the runtime's thread.
         assert!(here * 1_000 <= 32 << 10, "{here} objects were decoded on the runtime's thread");
         settle().await;
         let received = std::iter::from_fn(|| events.try_next()).map(|event| match event {
@@ -297,7 +298,8 @@ async fn change_to_all_secrets_logs_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn small_lists_are_decoded_at_once_larger_ones_offloaded() {
     let [short, long] = [String::new(), "x".repeat(5000)];
-    // The limit is 16 items, including the metadata of the list.
+    // Up to 15 objects are decoded on the runtime's thread: the limit is 16 items, including the
+    // metadata of the list.
     let cases = [(2_000_000, 15, &short, true), (2_100_000, 16, &short, false), (2_200_000, 15, &long, false)];
     for (first, many, text, is_here) in cases {
         let object = |number: usize| json!({"metadata": {"name": number.to_string()}, "number": number, "text": text});

@@ -45,7 +45,7 @@ async fn panicking_drop_does_not_end_the_informer() {
         // Objects without a uid are decoded again by each list.
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
-        // These three subscribers never request events, so their events are merged or dropped.
+        // These three subscribers never request events, so the informer merges or drops their events.
         let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
         informer.start();
         informer.wait_for_sync().await.unwrap();

@@ -153,7 +153,7 @@ async fn informer_that_is_stopping_is_not_shared() {
     assert_eq!(second.lister().len(), 1);
 }
 
-/// The task of the removed informer still stores a list.
+/// Shuts down a factory while the task of a removed informer still stores a list.
 #[test]
 fn shutdown_waits_for_removed_informers() {
     for is_replaced in [true, false] {

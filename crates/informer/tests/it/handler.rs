@@ -1,4 +1,4 @@
-//! Event handlers.
+//! Tests of event handlers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -19,7 +19,7 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
     informer
 }
 
-/// Changes the source without sending watch events, so that only the next list contains the changes.
+/// Changes the source without sending watch events, so that only the next list delivers the changes.
 async fn unseen(source: &Collection<Pod>, change: impl FnOnce(&Collection<Pod>)) {
     settle().await;
     source.break_watches(Break::Silent);
@@ -197,7 +197,7 @@ async fn i8_handlers_are_added_and_removed_during_changes() {
     for worker in workers {
         guards.extend(worker.await.unwrap());
     }
-    // At most an initial state and one change are queued for each of the 11 keys.
+    // For each of the 11 keys, the queue contains at most an initial state and one change.
     assert!(informer.subscriptions().iter().all(|status| status.depth <= 22));
     assert_eq!(guards.len(), 300);
     let the_others_go = async {

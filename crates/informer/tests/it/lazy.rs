@@ -34,7 +34,7 @@ fn noted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> 
     Ok(number)
 }
 
-/// Each test uses its own numbers, because all tests share the list of decoded objects.
+/// Each test uses its own object numbers, because all tests share the list of decoded objects.
 fn decoded(number: usize) -> usize {
     DECODED.lock().unwrap().iter().filter(|(_, decoded)| *decoded == number).count()
 }
@@ -286,8 +286,8 @@ async fn undecodable_update_reads_as_the_last_good_state() {
     assert_eq!((old.number, new.number, undecodable(&informer)), (7_000, 7_001, vec![]));
 }
 
-/// The first subscriber requests its event before any reader has decoded the only good state. All subscribers and the
-/// cache still end with the same state.
+/// The first subscriber requests its event before any reader has decoded the only good state. Nevertheless, all
+/// subscribers and the cache end with the same state.
 #[tokio::test(start_paused = true)]
 async fn good_state_between_undecodable_states_reaches_all_subscribers() {
     let source = source();
@@ -320,7 +320,7 @@ async fn good_state_between_undecodable_states_reaches_all_subscribers() {
     assert!(matches!(&deleted[..], [ResourceEvent::Deleted { object, .. }] if object.number == 7_100), "{deleted:?}");
 }
 
-/// The bounded queue merges the last undecodable state with the deletion.
+/// The bounded queue merges the last undecodable state of an object with its deletion.
 #[tokio::test(start_paused = true)]
 async fn deletion_of_undecodable_object_reaches_subscriber_of_good_state() {
     let source = source();
@@ -373,7 +373,7 @@ async fn idle_informer_finds_undecodable_objects() {
     assert_eq!((undecodable(&informer), informer.lister().len()), (vec![], 1));
 }
 
-/// A write while the check waits for an idle informer does not suppress later checks.
+/// A write that arrives while the check waits for an idle informer must not suppress later checks.
 #[tokio::test(start_paused = true)]
 async fn idle_check_runs_again_after_two_writes() {
     let source = source();
@@ -387,7 +387,8 @@ async fn idle_check_runs_again_after_two_writes() {
     assert_eq!(informer.lister().len(), 2);
 }
 
-/// The list reads the first page from the cache. The object turns out to be undecodable before the last page arrives.
+/// A list takes the object of its first page from the cache, and the object turns out to be undecodable before the
+/// last page arrives.
 #[tokio::test(start_paused = true)]
 async fn relist_does_not_bring_back_an_undecodable_object() {
     // The seed determines whether the list starts before the check of the idle informer.

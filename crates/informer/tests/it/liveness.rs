@@ -45,7 +45,7 @@ fn any_event_resets_the_idle_timeout() {
     assert!(rig.errors.is_empty());
 }
 
-/// The watch has received at most one bookmark, so the interval between bookmarks is unknown.
+/// If a watch has received at most one bookmark, the interval between bookmarks is unknown.
 #[test]
 fn first_watch_has_the_same_idle_timeout() {
     for bookmarks in [&[][..], &[10]] {

@@ -243,7 +243,7 @@ async fn added_namespace_accepts_a_restored_server() {
     assert_eq!(informer.lister().resource_version(), "7");
 }
 
-/// A watch of one namespace may be ahead of the cache's revision.
+/// A watch of one namespace may deliver revisions that are newer than the cache's revision.
 #[tokio::test(start_paused = true)]
 async fn lagging_replica_does_not_take_a_namespace_back() {
     for between in ["ab", "b"] {
@@ -308,7 +308,7 @@ async fn overlay_hides_later_deletions_despite_a_lagging_namespace() {
     assert_eq!(overlay.len(), 1);
 }
 
-/// The written object is older than the cached objects in the other namespaces.
+/// The written object has a lower revision than the cached objects in the other namespaces.
 #[tokio::test(start_paused = true)]
 async fn overlay_keeps_a_write_to_an_added_namespace() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;

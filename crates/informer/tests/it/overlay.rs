@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{Pod, key, pod, pods};
 
-/// Returns a pod with the given version, which the field `node` also contains.
+/// Returns a pod whose resourceVersion and `node` field both contain `version`.
 fn at(name: &str, uid: &str, version: u64) -> Pod {
     let mut pod = pod(name, &version.to_string());
     pod.metadata.uid = uid.into();
@@ -112,7 +112,7 @@ proptest! {
     ], 1..60)) {
         let (cache, overlay) = overlay(OverlayConfig::default());
         let names = ["a", "b", "c"];
-        // The server's state, its event log, and this process's last write of each pod.
+        // The server's state, its event log, and the last write of this process to each pod.
         let mut server: BTreeMap<&str, Pod> = BTreeMap::new();
         let mut log: Vec<(u64, &str, Option<Pod>)> = Vec::new();
         let mut own_writes: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();

@@ -55,8 +55,8 @@ async fn panicking_error_handler_does_not_stop_the_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_metrics_provider_is_not_called_again() {
-    /// Where the metrics provider panics. `Any` panics in each method. Each other variant panics when one kind of
-    /// metric is used or dropped.
+    /// The places where the metrics provider panics. `Any` panics in each method. Each other variant panics when
+    /// one kind of metric is used or dropped.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum At {
         Any,
@@ -242,7 +242,8 @@ async fn panicking_metadata_affects_only_its_object() {
         informer.wait_for_sync().await.unwrap();
         let errors = all.map(|what| format!("ns/{what}: its Metadata panicked on it: wanted"));
         assert_eq!((informer.lister().len(), shown(&informer)), (1, errors.to_vec()));
-        // Fix each bad object and break the good object. Check the cache after watch events and after a list.
+        // Replace each undecodable object by a decodable one, and the decodable object by an undecodable one.
+        // Check the cache after watch events and after a list.
         for (healed, what) in all.into_iter().enumerate() {
             put(what, None);
             put("good", Some(what));

@@ -100,8 +100,8 @@ async fn delta_fifo_with_indexer_follows_the_source() {
     assert_eq!(received, ["add ns/a", "add ns/b", "add ns/c"]);
     assert!(fifo.has_synced());
 
-    // The watch misses the deletion of "a" and the addition of "d". "b" changes again while its first change is still
-    // queued.
+    // The watch misses the deletion of "a" and the addition of "d". The object "b" changes again while its first
+    // change is still queued.
     fifo.update(Arc::new(source.object(&key("b")).unwrap())).unwrap();
     source.break_watches(Break::Silent);
     source.remove(&key("a"));

@@ -25,7 +25,7 @@ enum Operation {
     Put(usize),
     PutSilently(usize),
     PutBroken(usize),
-    /// Changes an object (its `node` field) without changing its version. Lists return the new shape.
+    /// Changes an object's `node` field without changing its version. Lists return the new shape.
     Reshape(usize),
     /// Makes the watch send the next change twice: with the same version, but with different content.
     Echo,
@@ -145,7 +145,7 @@ impl Recorded {
         self.states.range(..=revision).next_back().expect("there is a state at revision 0").1
     }
 
-    /// Returns the states of an undecodable object that the cache may contain: all states since the object was created.
+    /// Returns the states of an undecodable object that the cache may contain: all states since the object's creation.
     fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
         let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
         states.take_while(Option::is_some).flatten().flatten()

@@ -105,7 +105,8 @@ fn expired_page_restarts_the_list_in_one_page() {
     assert_eq!(rig.outputs, ["replaced [c] at 13"], "no object of the first attempt is in the output");
 }
 
-/// The server pages a list without a limit and then rejects its own tokens.
+/// The server pages a list that was requested without a limit, and then rejects its own continue
+/// tokens.
 #[test]
 fn pages_that_expire_again_fail_the_list() {
     let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });

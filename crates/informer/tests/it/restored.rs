@@ -12,7 +12,7 @@ use crate::support::{pod_at, too_large};
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns a reflector that has opened its second watch at revision 100.
+/// Returns a test rig whose reflector has opened its second watch at revision 100.
 fn reopened() -> Rig {
     let mut rig = Rig::watching(100);
     rig.pass(MINUTE);
@@ -50,7 +50,7 @@ fn watch_after_a_streaming_list_starts_at_its_revision() {
     assert_eq!(rig.receive(WatchEvent::Modified(pod_at("a", 99))), "SLEEP 800");
 }
 
-/// A server with lower revisions accepts the watch, but sends no events and no bookmarks.
+/// A restored server with lower revisions accepts the watch, but sends no events and no bookmarks.
 #[test]
 fn restore_is_noticed_although_the_watch_is_silent() {
     let mut rig = reopened();

@@ -108,7 +108,8 @@ async fn selector_change_during_a_list_causes_another_list() {
     assert!(informer.state().is_synced());
 }
 
-/// If a shared informer accepted other selectors, another caller would receive deletions of existing objects.
+/// Otherwise, a change of the selectors by one caller would cause deletion events for another caller's
+/// objects.
 #[tokio::test(start_paused = true)]
 async fn shared_informer_rejects_selector_changes() {
     let source = labelled_all("ab");

@@ -115,7 +115,7 @@ async fn subscribers_receive_544_changes_before_yielding() {
             }
         };
         let most = max_between_yields(counter, waits).await;
-        // The driver yields after 512 notifications, and first finishes the current batch of up to 32 events.
+        // The driver yields after 512 notifications, but first finishes the current batch of up to 32 events.
         assert!((1..=544).contains(&most), "{most} changes delivered to {subscribers} subscribers without a yield");
     }
 }
@@ -146,7 +146,7 @@ async fn driver_reads_64_large_objects_before_yielding() {
     assert_eq!(informer.lister().len(), 2000);
 }
 
-/// Like other tokio resources, a subscription yields after at most 128 events in a row.
+/// A subscription yields after at most 128 events in a row, like other tokio resources.
 #[tokio::test]
 async fn listener_with_a_backlog_yields() {
     let source = many(5000);
@@ -167,7 +167,7 @@ async fn listener_with_a_backlog_yields() {
     assert!((1..=128).contains(&most), "{most} events without a yield");
 }
 
-/// A program may occupy all threads in tokio's blocking pool.
+/// Informers must make progress even if a program occupies all threads in tokio's blocking pool.
 #[test]
 fn full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();

@@ -79,7 +79,7 @@ fn missing_resource_is_a_distinct_retried_failure() {
     rig.list(&[], 5);
     assert!(rig.reflector.state().is_synced());
 
-    // The resource is deleted during the watch, and is added again later. The cache keeps its objects while the
+    // Delete the resource during the watch, and add it again later. The cache keeps its objects while the
     // resource does not exist.
     rig.open();
     rig.pass(Duration::from_secs(1));
@@ -199,7 +199,7 @@ async fn deleted_definition_keeps_the_cache_until_a_list() {
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
 
-/// Runs `program` on another thread, because a held lock would block the program forever.
+/// Runs `program` on another thread, so that a deadlock of the program fails the test.
 fn ends<F: Future<Output = ()>>(program: impl FnOnce() -> F + Send + 'static) {
     let (sender, received) = mpsc::channel();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Streaming lists.
+//! Tests of streaming lists.
 
 use std::time::Duration;
 

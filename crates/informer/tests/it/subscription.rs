@@ -115,7 +115,7 @@ fn subscription_drops_objects_without_its_lock() {
             put("1");
             settle().await;
             LOOKS.set(0);
-            // Only the queue references the state that the subscriber received last. The queue drops this state at the
+            // Only the queue references the last state that the subscriber received. The queue drops this state at the
             // next change.
             if again {
                 source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
@@ -146,7 +146,7 @@ fn unread_subscription_drops_objects_without_its_lock() {
         informer.wait_for_sync().await.unwrap();
         LOOKED_AT.set(Some(informer));
         // The following changes are queued until the subscriber has read the first object. Only the queue references
-        // the states in the queued changes.
+        // the object states in these changes.
         for name in ["b", "c"] {
             put(name);
             settle().await;

@@ -111,7 +111,7 @@ pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> 
     drained
 }
 
-/// Runs each task until it waits, and waits for offloaded functions. If the clock is paused, it advances by only one
+/// Runs all tasks until they wait, and waits for offloaded functions. If the clock is paused, it advances by only one
 /// millisecond.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;

@@ -88,7 +88,7 @@ fn nothing_is_delivered_after_the_end() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     release.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The cache is written before subscribers are notified, so wait until they are notified.
+    // Wait until the subscribers are notified, which happens after the cache is written.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }

@@ -150,7 +150,7 @@ fn restored_server_is_accepted_after_a_minute() {
         assert_eq!(rig.outputs.len(), 1);
         assert!(rig.outputs[0].starts_with("replaced ["), "{:?}", rig.outputs);
         assert!(rig.cause().is_none());
-        // After the restore, the revision increases again.
+        // Let the revision increase again after the restore.
         let known: u64 = rig.reflector.resource_version().parse().unwrap();
         assert!((41..60).contains(&known), "{known}");
         if !streaming_list {
@@ -312,7 +312,7 @@ fn scripted(lists: Vec<(Vec<serde_json::Value>, &'static str)>, watches: Vec<Vec
     })
 }
 
-/// A watch can deliver an older event if, for example, a server replica with an older state continues the watch.
+/// For example, a server replica with an older state may continue a watch and deliver older events.
 #[tokio::test(start_paused = true)]
 async fn event_older_than_the_cache_is_ignored() {
     let event =
@@ -350,7 +350,7 @@ async fn undecodable_object_is_fixed_after_a_restore() {
     assert_eq!((lister.undecodable().len(), lister.list()[0].metadata.resource_version.as_str()), (0, "60"));
 }
 
-/// A subscriber of lazily decoded objects keeps the last decodable state after a restore, like the cache.
+/// After a restore, a subscriber with lazily decoded objects keeps the last decodable state, like the cache.
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_of_a_restored_server_keeps_its_state() {
     for decode in [DecodePolicy::OnArrival, DecodePolicy::OnRead] {

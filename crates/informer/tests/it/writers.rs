@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::support::{Pod, expired, key, pod, settle};
 
-/// Returns an entry of `managedFields` for a write of `manager` at `second`.
 fn entry(manager: &str, second: u32) -> Value {
     let fields = json!({"f:metadata": {"f:labels": {"f:manager": {}}}});
     let time = format!("2026-01-01T00:00:{second:02}Z");
@@ -53,7 +52,7 @@ async fn events_name_their_writers<T: Object + DeserializeOwned>(config: Informe
     (status["subresource"], status["operation"]) = (json!("status"), json!("Apply"));
     source.put_raw(object("a", "2", &[status.clone(), entry("kubectl-create", 1)]));
     assert_eq!(writers(&mut events).await, ["updated kubelet (Apply, status)"]);
-    // For a slow subscriber, an event contains the writer of the newest state.
+    // A slow subscriber receives one event with the writer of the newest state.
     source.put_raw(object("a", "3", &[status.clone(), entry("first", 4)]));
     settle().await;
     source.put_raw(object("a", "4", &[status, entry("first", 4), entry("second", 5)]));
@@ -165,7 +164,8 @@ async fn writers_of_one_second_are_distinguished() {
     }
 }
 
-/// kube-apiserver records no time for scales and removals, so the newest entry comes from an earlier write.
+/// kube-apiserver records no new time for scales and removals, so the newest entry comes from an earlier
+/// write.
 #[tokio::test(start_paused = true)]
 async fn scale_and_removals_have_no_writer() {
     let source = source::<Pod>();

@@ -22,8 +22,8 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The special key of a number that `serde_json` represents as a map. When `serde_json` serializes a number that is
-/// stored as text, it also uses this key as a struct name.
+/// The key with which `serde_json` represents a number as a map. `serde_json` also uses this key as a struct name when
+/// it serializes a number that is stored as text.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
 /// Whether the feature `arbitrary_precision` of `serde_json` is enabled. With this feature, `serde_json` stores

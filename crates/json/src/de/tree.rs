@@ -7,8 +7,8 @@ use serde_json::Error;
 
 use crate::json::Json;
 
-/// Implements methods that forward the requested type to the deserializer of a number. A number that is stored as text
-/// needs the requested type to parse its text.
+/// Implements methods that forward the requested type to the deserializer of a number. If the number is stored as
+/// text, it needs the requested type to parse the text.
 macro_rules! forward_number {
     ($($deserialize:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

@@ -23,7 +23,7 @@ impl<'a> Entry<'a> {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // Do not search a tree here, because `BTreeMap::entry` does the search.
+            // Do not search the tree here, because `BTreeMap::entry` does the search.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

@@ -68,7 +68,7 @@ impl<L: Iterator, T: Iterator> Either<L, T> {
 }
 
 /// Implements an iterator over the members of a map. `$split` converts a borrowed item of the list
-/// layout to an item of the tree layout.
+/// layout to an item with the type of the tree layout.
 macro_rules! iterate {
     ($name:ident, $item:ty, $split:expr $(, $life:lifetime)?) => {
         impl$(<$life>)? Iterator for $name$(<$life>)? {

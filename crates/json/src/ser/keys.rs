@@ -1,5 +1,4 @@
-//! Serializes object keys, which are strings or values that can be written as text, such as
-//! integers.
+//! Serializes object keys: strings, and values that can be written as text, such as integers.
 
 use serde::ser::{Error as _, Impossible, Serialize, Serializer};
 use serde_json::Error;

@@ -1,4 +1,4 @@
-//! Compares results to `serde_json`, and tests the methods that read and modify values.
+//! Compares values with `serde_json`, and tests the methods that read and modify values.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod access;

@@ -1,4 +1,4 @@
-//! Compares JSON objects to a `BTreeMap`, around the size at which an object switches to a tree.
+//! Compares JSON objects with a `BTreeMap`, around the size at which an object switches to a tree.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,8 @@ proptest! {
     fn value_is_read_written_and_converted_like_serde_json(value in value()) {
         let text = value.to_string();
         let json: Json = text.parse().unwrap();
-        // Compare with the crate's own functions, because `serde_json` formats some floats differently.
+        // Compare with this crate's own functions, because `serde_json` formats some floats
+        // differently.
         prop_assert_eq!(json.to_string().into_bytes(), pintle_json::to_vec(&value).unwrap());
         prop_assert_eq!(format!("{json:#}").into_bytes(), pintle_json::to_vec_pretty(&value).unwrap());
         prop_assert_eq!(&Value::from(json.clone()), &value);
@@ -157,7 +158,7 @@ fn number_that_keeps_its_text_is_a_number() {
 
 #[test]
 fn deep_value_is_dropped_on_a_thread() {
-    // The nesting of this value is about 100 times as deep as the limit for values from clients. Like a
+    // This value is nested about 100 times as deeply as values from clients may be. Like a
     // `serde_json::Value` of this depth, it can be dropped on a thread with a stack of 2 MiB.
     let work = || {
         let mut deep = Json::Null;

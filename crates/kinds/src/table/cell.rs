@@ -7,7 +7,6 @@ use pintle_json::Json;
 
 use super::durations;
 
-/// The maximum number of list items in a cell.
 const SHOWN: usize = 3;
 
 /// The table columns of a built-in kind.
@@ -20,9 +19,8 @@ pub type ComputedCells = &'static [(&'static str, Cell)];
 #[derive(Clone, Copy, Debug)]
 pub struct TableColumn {
     pub(super) name: &'static str,
-    /// The JSON type of the cells.
+    /// The JSON type of the cells in the column.
     pub(super) kind: &'static str,
-    /// Whether the column is only shown in the wide output.
     pub(super) is_wide: bool,
     /// The description of the column, with line breaks written as `\n`.
     pub(super) description: &'static str,
@@ -82,7 +80,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Parses the source of a column, except `computed`.
+    /// Parses the cell source of a column. Returns `None` for `computed`.
     fn read(source: &'static str) -> Option<Self> {
         let (source, absent) = source.split_once(" or ").unwrap_or((source, ""));
         let (word, pointer) = source.split_once(' ').unwrap_or((source, ""));
@@ -194,7 +192,7 @@ pub fn ingress_addresses(object: &Json) -> String {
     addresses.collect::<Vec<_>>().join(",")
 }
 
-/// Abbreviates access modes in a fixed order.
+/// Formats access modes as abbreviations, in a fixed order.
 fn access_modes(object: &Json, pointer: &str) -> String {
     let known =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

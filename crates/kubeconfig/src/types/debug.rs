@@ -1,5 +1,5 @@
-//! `Debug` implementations that show no secrets. The output contains only the names of unknown fields and extensions.
-//! The value of an unknown field can be a secret, for example if the field `token` is misspelled as `tokn`.
+//! `Debug` implementations that show no secrets. The output contains only the names of unknown fields and extensions,
+//! because their values can be secrets. For example, the secret field `token` may be misspelled as `tokn`.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! A serde deserializer for a YAML tree. Errors contain the field and the line, but omit the value, because it can be
-//! a secret.
+//! A serde deserializer for a YAML tree. Errors contain the field and the line, but not the value, which can be a
+//! secret.
 
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -55,7 +55,7 @@ impl de::Error for Fault {
     }
 }
 
-/// Returns only the type of an unexpected value, because the value can be a secret.
+/// Returns the type of an unexpected value without the value, which can be a secret.
 fn kind(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "boolean",
@@ -96,8 +96,8 @@ impl<'de> Deserializer<'de> for &Node {
         }
     }
 
-    /// Accepts numbers and booleans as strings, because an unquoted name can look like a number or a boolean. kubectl
-    /// requires quotes for such a name.
+    /// Accepts numbers and booleans as strings, because an unquoted name can look like one. kubectl requires quotes in
+    /// this case.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.content {
             Content::Scalar { text, meaning } if *meaning != Meaning::Null => visitor.visit_str(text),
@@ -109,8 +109,7 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Rejects lists where a struct is expected, because serde would decode the items of the list as the fields of the
-    /// struct.
+    /// Rejects a list for a struct, because serde would decode the items of the list as the struct's fields.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

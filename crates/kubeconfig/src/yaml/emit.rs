@@ -6,9 +6,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Formats a value as a YAML document, and wipes the value's memory.
+/// Formats a value as a YAML document, and erases the value's memory.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
-    // Reserve enough capacity up front, because a string that grows leaves copies of secrets in memory.
+    // Reserve enough capacity up front, because a string that grows would leave copies of secrets in
+    // memory.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
     if is_block(&value) {
         block(&mut out, &value, 0, false)
@@ -44,7 +45,7 @@ fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
                 out.push(':');
                 if is_block(value) {
                     out.push('\n');
-                    // Like kubectl, do not indent list items.
+                    // Do not indent list items, like kubectl.
                     block(out, value, if value.is_array() { indent } else { indent + 2 }, false);
                 } else {
                     out.push(' ');
@@ -100,7 +101,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns `true` if all YAML parsers read the unquoted `text` as the same string.
+/// Returns `true` if all YAML parsers read `text` without quotes as the same string.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

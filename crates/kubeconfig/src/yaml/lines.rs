@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The line numbers of the fields in a YAML text, for error messages. Only error messages use this type, because
-/// finding line numbers means parsing the text again.
+/// The line numbers of the fields in a YAML text, for error messages. Only error messages use this type, because it
+/// parses the text again.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
@@ -13,8 +13,8 @@ impl Lines {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// Returns the line number of a field path such as `clusters["eu-1"].server`, or the line of its parent if the
-    /// field is missing.
+    /// Returns the line of a field path such as `clusters["eu-1"].server`, or the line of its parent if the field is
+    /// missing.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;
@@ -24,8 +24,8 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // Each entry of a list has a field with the singular of the list's name. For example, each entry of
-                    // `clusters` has a field `cluster`.
+                    // In a named list, each entry has a field with the singular of the list's name. For example, each
+                    // entry of `clusters` has a field `cluster`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
                     rest = members;

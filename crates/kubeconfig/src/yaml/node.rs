@@ -1,5 +1,5 @@
-//! A YAML document as a tree with line numbers. The parser rejects deep nesting and large alias expansions before they
-//! use much memory.
+//! A YAML document as a tree with line numbers. The YAML parser rejects deep nesting and large alias expansions before
+//! they use much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,13 +11,13 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text in bytes, and the maximum total size of all values after aliases are expanded.
+/// The maximum size of the text in bytes, and of all values together after aliases are expanded.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The assumed size of a value in bytes, not including its text.
+/// The assumed size of a value in bytes, without its text.
 const NODE: usize = 64;
 const MAX_NESTING: usize = 128;
-/// The maximum number of YAML directives. Without a limit, parsing would be slow, because the parser compares each
-/// `%TAG` directive with all earlier directives.
+/// The maximum number of YAML directives. Without this limit, parsing would be slow, because the parser compares each
+/// `%TAG` directive with all earlier ones.
 const MAX_DIRECTIVES: usize = 64;
 const MERGE: &str = "<<";
 
@@ -28,13 +28,13 @@ pub(super) struct Document {
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A YAML value that erases its text from memory on drop.
+/// A YAML value, whose text is erased from memory on drop.
 pub(super) struct Node {
     /// The line where the value starts, counted from 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// The height of the tree whose root is this value.
+    /// The height of the tree below this value.
     height: usize,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document, and ignores all further documents, like kubectl.
+    /// Reads the first document and ignores all further documents, like kubectl.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -76,8 +76,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // With these options, the parser behaves like kubectl's parser, libyaml, which deviates from the YAML
-    // specification.
+    // These options make the parser behave like libyaml, kubectl's parser, which deviates from the YAML specification.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -90,7 +89,7 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The total size of all values read so far.
+    /// The total size of all values that were read so far.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }
@@ -111,8 +110,7 @@ impl<'a> Reader<'a> {
                 ))) => return Ok(Some((event, span))),
                 Some(Ok((Event::DocumentEnd | Event::StreamEnd, _))) | None => return Ok(None),
                 Some(Ok(_)) => {}
-                // The parser's message quotes at most one character of the input, because the input can contain
-                // secrets.
+                // This message quotes at most one character of the input, which can contain secrets.
                 Some(Err(error)) => return Err(format!("{}, at line {}", error.info(), error.marker().line())),
             }
         }
@@ -180,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a map. The last value of a repeated key takes precedence, even if it comes from a merge key (`<<`).
+    /// Reads a map. For a repeated key, the last value takes precedence, even if it comes from a merge key (`<<`).
     fn map(&mut self) -> Result<Vec<Member>, String> {
         let (mut members, mut places) = (Vec::new(), HashMap::new());
         loop {
@@ -215,8 +213,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field to a map. A repeated key replaces the earlier field, and the method returns the key and the line of the
-/// new field.
+/// Adds a field to a map. If the key is repeated, the new field replaces the earlier one, and the method returns the
+/// key and the new field's line.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());

@@ -3,13 +3,13 @@
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` has no field, because the value of a string is the scalar's own text.
+/// The meaning of a scalar. `Text` has no field, because a string's value is the text of the scalar.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
     Bool(bool),
     Number(Number),
-    /// Infinity or NaN, which cannot be represented in JSON.
+    /// Infinity or NaN, which JSON cannot represent.
     NoJson,
     Text,
 }
@@ -33,7 +33,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // Erase this copy from memory, because it may be a token that looks like a number.
+    // Erase this copy from memory, because the text may be a token that looks like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }
@@ -67,7 +67,7 @@ fn float(text: &str) -> Option<Number> {
 mod tests {
     use super::*;
 
-    /// The expected values come from running kubectl.
+    /// Running kubectl has produced the expected values.
     #[test]
     fn plain_scalars_resolve_as_in_kubectl() {
         let number = |value: serde_json::Value| match value {

@@ -1,5 +1,4 @@
-//! Tests that the parser does not panic or hang, and that each configuration that can be parsed can also be
-//! written.
+//! Tests that the parser never panics or hangs, and that each parsed configuration can be written.
 
 use pintle_kubeconfig::{Kubeconfig, Overrides};
 use proptest::prelude::*;

@@ -107,7 +107,7 @@ fn kubectl_output_is_read() {
     assert_eq!(Kubeconfig::parse(nulls).unwrap().users.len(), 2);
 }
 
-/// kubectl converts each file from YAML 1.1 to JSON.
+/// Expects the results of kubectl, which converts each file from YAML 1.1 to JSON.
 #[test]
 fn unusual_files_are_read_as_by_kubectl() {
     const PLAIN: &str = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
@@ -160,8 +160,7 @@ fn empty_fields_are_absent() {
     config.validate().unwrap();
 }
 
-/// The relative path of the CA file is resolved against the directory of the kubeconfig, not against the working
-/// directory.
+/// The relative path of the CA file is relative to the directory of the kubeconfig, not to the working directory.
 #[test]
 fn ca_file_is_used_if_ca_data_is_empty() {
     let dir = tempfile::tempdir().unwrap();
@@ -179,7 +178,7 @@ fn example(cluster: &str) -> String {
     )
 }
 
-/// kubectl 1.32 returns the same result for these files.
+/// Expects the results of kubectl 1.32.
 #[test]
 fn files_that_kubectl_reads_are_read() {
     let plain = example("");
@@ -283,8 +282,8 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
     // Create a second subscriber, because tracing caches per call site whether an event is enabled. With only one
-    // subscriber, the first thread determines the cached value, even if this thread has no subscriber. With a
-    // second subscriber, tracing checks the subscriber of each thread.
+    // subscriber, the first thread that reaches the call site determines the cached value, even without a
+    // subscriber. With a second subscriber, tracing checks the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

@@ -93,8 +93,8 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // No new tokens are written if another program writes to the file, the user was removed, or the login of the
-    // user changed.
+    // New tokens are not written if another program is writing to the file, or if the user was removed or its
+    // login changed.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();
     let error = store.store(&Secret::new("i3"), &Secret::new("r3")).unwrap_err().to_string();

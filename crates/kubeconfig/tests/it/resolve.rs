@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
-/// Creates a configuration with one context. `cluster` and `user` contain fields in YAML's flow style.
+/// Creates a configuration with one context, where `cluster` and `user` are fields in YAML's flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -41,7 +41,7 @@ fn current_context_is_used_unless_overridden() {
     assert!(matches!(error, Error::NoContext { .. }), "{error:?}");
 }
 
-/// Without a scheme, client-go uses http and silently drops the credentials.
+/// client-go would use http for a server without a scheme, and silently drop the credentials.
 #[test]
 fn server_without_scheme_is_rejected_with_credentials() {
     for user in ["token: t", "username: me", "client-certificate-data: aGk=, client-key-data: aGk=", "tokenFile: t"] {
@@ -110,7 +110,7 @@ fn server_trust_settings_are_replaced_together() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// Setting `insecure_skip_tls_verify` to ` Some(false)` does not replace the CA of the kubeconfig.
+/// Setting `insecure_skip_tls_verify` to `Some(false)` does not replace the CA of the kubeconfig.
 #[test]
 fn explicit_verification_keeps_the_file_ca() {
     let verified = Overrides { insecure_skip_tls_verify: Some(false), ..Overrides::default() };
@@ -120,7 +120,7 @@ fn explicit_verification_keeps_the_file_ca() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// Programs may pass an empty string if a flag is not set.
+/// Programs may pass an empty string for a flag that is not set.
 #[test]
 fn empty_overrides_change_nothing() {
     let text = || Some(String::new());
@@ -200,7 +200,7 @@ fn credentials_and_ca_are_used_only_with_https() {
     assert_eq!(used.impersonate.unwrap().user, "other");
     assert_eq!(used.proxy_url.as_deref(), Some("http://p"));
 
-    // Without a scheme, client-go silently drops the CA certificate.
+    // For a server without a scheme, client-go silently drops the CA certificate.
     let bare = config("server: 'eu:6443', certificate-authority-data: aGk=", user);
     let error = bare.client_config(&Overrides::default()).unwrap_err().to_string();
     assert!(error.contains("https://eu:6443"), "{error}");

@@ -8,7 +8,7 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// The value of each secret in these tests, as plain text and as base64.
+/// The values of all secrets in these tests, as plain text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Adds the messages of an error, of its sources, and of the errors that it can be converted to.
+    /// Adds the messages of an error, its sources, and the errors that it can be converted to.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -94,7 +94,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// Returns a valid configuration with one of the [`CANARIES`] in each field that may be secret.
+/// Returns a valid configuration that contains one of the [`CANARIES`] in each field that may be secret.
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -127,7 +127,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns copies of the kubeconfig, each with one invalid field.
+/// Returns copies of a valid configuration, each with one invalid field.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -144,7 +144,7 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // Names and URLs without user names are not secret, so error messages may contain them.
+        // Error messages may contain names and URLs without user names, because these are not secret.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -173,8 +173,8 @@ fn public_types_and_errors_show_no_secret() {
     }
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
-        // Collect only the errors, because the truncated URL `https://me:…` could also be a host and a port, which
-        // are not secret.
+        // Collect only the errors: the truncated URL `https://me:…` could also be a host and a port, which may
+        // appear in output.
         Kubeconfig::parse(&yaml[..at]).map_or_else(|error| shown.error(error), drop);
     }
     for (at, _) in yaml.match_indices(CANARIES[0]) {
@@ -224,7 +224,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// When you add a public type to this crate, also add it to the tests above.
+/// A new public type of this crate must also be added to the tests above.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

@@ -2,7 +2,7 @@
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 
-/// Validates a configuration with these YAML fields, and checks that exactly the fields in `expected` have problems.
+/// Checks that validating a configuration with these YAML fields reports problems of exactly the `expected` fields.
 fn check(cluster: &str, user: &str, context: &str, expected: &[&str]) {
     let text = format!(
         "contexts: [{{name: c, context: {{cluster: eu, user: me, {context}}}}}]\n\
@@ -134,8 +134,8 @@ fn problems_name_file_field_and_fix() {
     assert!(config.validate_context("other").unwrap_err().is_context_not_found());
 }
 
-/// After files are merged, the line number of a problem refers to the file that contains the entry. Problems have no
-/// line numbers if the kubeconfig does not come from a file.
+/// After a merge, the line number of a problem refers to the file that contains the entry. If the kubeconfig does
+/// not come from a file, problems have no line numbers.
 #[test]
 fn problems_name_the_line_of_field_or_parent() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn problems_name_the_line_of_field_or_parent() {
     let shown = files.load().unwrap().validate().unwrap_err().to_string();
     assert!(shown.contains(&format!("{}:5: clusters", ours.display())), "{shown}");
     assert!(problems(Kubeconfig::parse(text).unwrap()).iter().all(|problem| problem.line.is_none()));
-    // Problems of a deleted file have no line numbers.
+    // After the file is deleted, its problems have no line numbers.
     let config = files.load().unwrap();
     std::fs::remove_file(&ours).unwrap();
     assert_eq!(problems(config).iter().filter_map(|problem| problem.line).collect::<Vec<_>>(), [2, 4]);
@@ -178,7 +178,7 @@ fn entry_without_name_is_reported() {
     assert!(error.contains("clusters: an entry has no name"), "{error}");
 }
 
-/// With `--kubeconfig <(…)`, a shell passes a pipe, which can be read only once.
+/// With `--kubeconfig <(…)`, a shell passes a pipe, which can only be read once.
 #[cfg(unix)]
 #[test]
 fn pipe_is_read_once_without_blocking() {

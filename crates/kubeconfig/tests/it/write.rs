@@ -148,8 +148,8 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// Without removing duplicates, locking the file twice would fail, and the second write would lose
-/// half of the change.
+/// Otherwise, locking the file twice would fail, and the second write would lose half of the
+/// change.
 #[test]
 fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn file_with_several_names_is_written_once() {
         assert_eq!(written.clusters["a"].server, "https://new", "{names:?}");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }
-    // A file that does not exist yet can also be listed under several names.
+    // A file that does not exist yet can also have several names.
     std::fs::remove_file(&file).unwrap();
     files(&[&detour, &file]).modify(|config| config.current_context = "x".into()).unwrap();
     assert_eq!(read(&file).current_context, "x");

@@ -1,4 +1,4 @@
-//! Support for requests that are queued before they are sent.
+//! Support for requests that wait in a queue before they are sent.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ impl Machine {
 
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal again, because a watch event that arrived while it was queued may require a read
-            // first.
+            // Create the renewal again, because a watch event may require a read first if it arrived while the renewal
+            // was queued.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
@@ -74,7 +74,7 @@ impl Machine {
 
     fn restamped(&mut self, record: LeaderElectionRecord, now: Now) -> LeaderElectionRecord {
         let time = Some(self.precision.cut(self.fresh_time(now)));
-        // Keep the acquire time if it differs from the renew time, because the control plane has set it.
+        // An acquire time that differs from the renew time was set by the control plane, so keep it.
         let acquire_time = if record.acquire_time == record.renew_time { time } else { record.acquire_time };
         LeaderElectionRecord { acquire_time, renew_time: time, ..record }
     }

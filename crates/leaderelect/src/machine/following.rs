@@ -33,7 +33,7 @@ impl Machine {
             return self.release_rest(now);
         }
         if sent.purpose != Purpose::Contend {
-            // `next_try` was chosen during the last term, so choose a new time.
+            // Choose a new time, because `next_try` was chosen during the last term.
             self.next_try = Duration::MAX;
         }
         let found = match answer {
@@ -55,8 +55,8 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // A coordinated candidate must not acquire an expired lock. Use the current time for a coordinated
-                // candidate, because the lock may have expired after the read was sent.
+                // A coordinated candidate must not acquire an expired lock. For a coordinated candidate, use the
+                // current time, because the lock may have expired after the read was sent.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);
@@ -73,8 +73,7 @@ impl Machine {
     }
 
     /// Returns `true` if the watch may have reported a newer state after the read was sent. If the result is `true`,
-    /// the candidate must repeat the read. If the read found no lock, it is unknown whether the read or the event is
-    /// newer.
+    /// the candidate must repeat the read. If the read found no lock, its order relative to the event is unknown.
     pub(super) fn is_overtaken(&self, sent: &Sent, found: Option<&LockState>) -> bool {
         let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
         let is_older =
@@ -82,9 +81,9 @@ impl Machine {
         seen.is_some_and(is_older)
     }
 
-    /// Processes the result of a write that a candidate has sent. `overtaken` means that the write creates the lock,
-    /// and that a lock of another contender existed while the write was in flight. The term does not begin immediately,
-    /// because the other contender may not yet have observed the deletion of its lock.
+    /// Processes the result of a write that a candidate has sent. `overtaken` means that this write creates the lock,
+    /// and that another contender's lock existed while the write was in flight. After an overtaken write, the term does
+    /// not begin immediately, because the other contender may not have observed the deletion of its lock.
     pub(super) fn contended(
         &mut self,
         write: Doubt,
@@ -103,8 +102,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The server has stored the write, but too late: a term measured from the sending time would already be
-            // over. Write again, based on the record that the server has stored.
+            // The server has stored the write too late: a term measured from the sending time would already be over.
+            // Write again, based on the stored record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;
@@ -115,7 +114,7 @@ impl Machine {
                 }
                 match (self.stopping, failure.effect) {
                     (true, _) => self.release_rest(now),
-                    // Another contender may have acquired the lock. Alternatively, another program may have changed the
+                    // Another contender may have acquired the lock. Alternatively, another program has changed the
                     // object but not the record, and the lock is still free.
                     (false, Effect::Conflict) => {
                         let pause = self.conflict_pause();
@@ -132,7 +131,7 @@ impl Machine {
             Hint::Up => (self.watch_is_up, self.watching) = (true, true),
             Hint::Down => {
                 (self.watch_is_up, self.watching, self.vacancy) = (false, false, None);
-                // A leader renews at its own time, with or without a watch.
+                // A leader keeps its renewal time, with or without a watch.
                 if !self.leads() {
                     let pause = self.retries.next(None);
                     self.act_within(pause, now);
@@ -141,8 +140,8 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
-                // Remember a new holder, because this contender has to wait if the lock is deleted before the next
-                // read.
+                // Remember a new holder, because this contender must wait for this holder if the lock is deleted before
+                // the next read.
                 Phase::Lost | Phase::Releasing(_)
                     if self.is_newer(&found) == Some(true) && !self.is_of_last_term(&found) =>
                 {
@@ -158,8 +157,8 @@ impl Machine {
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    // Pause here, because a program that reacts to each of our writes would otherwise cause a busy
-                    // loop.
+                    // Pause before the next write, because a program that reacts to each of our writes would otherwise
+                    // cause a busy loop.
                     self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
@@ -187,19 +186,20 @@ impl Machine {
             Some(true) => {}
             Some(false) => return,
             None => {
-                // The order of the two versions is unknown, so read the lock again.
+                // The two versions cannot be compared, so read the lock again.
                 let pause = self.config.retry_period / 4;
                 return self.act_within(pause, now);
             }
         }
         let changed = self.observe(Some(&found), now, instructions);
         self.forget_undone(&found);
-        // If the lock is now held, cancel the planned attempt to acquire it.
+        // Cancel the planned attempt to acquire the lock if the lock is now held.
         let coordinated = self.config.coordinated;
         let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
         self.vacancy = Some(found).filter(|_| free);
         if free {
-            // No jitter is needed, because other contenders do not acquire a lock that is assigned to this contender.
+            // No jitter is needed if the lock is assigned to this contender, because other contenders then do not
+            // acquire it.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
             self.act_within(pause + self.preference.defer, now);
         } else if changed && self.sent.is_none() && self.watching {
@@ -207,15 +207,15 @@ impl Machine {
         }
     }
 
-    /// Returns `Some(true)` if `found` is newer than the known state. Returns `None` if the versions are not
-    /// comparable.
+    /// Returns `Some(true)` if `found` is newer than the known state of the lock. Returns `None` if the versions are
+    /// not comparable.
     fn is_newer(&self, found: &LockState) -> Option<bool> {
         let Some(known) = self.observed.as_ref().map(|observed| &observed.state.version) else { return Some(true) };
         if *known == found.version { Some(false) } else { known.is_before(&found.version) }
     }
 
-    /// Forgets the writes with an unknown result that the server can no longer store. The server stores a write only
-    /// while the version that the write replaces is current. If a forgotten write nevertheless creates the lock after a
+    /// Forgets writes with an unknown result if the server can no longer store them. The server stores a write only
+    /// while the version that it replaces is current. If a forgotten write nevertheless creates the lock after a
     /// deletion, the new lock is treated as another contender's lock.
     fn forget_undone(&mut self, found: &LockState) {
         self.in_doubt.retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
@@ -225,7 +225,7 @@ impl Machine {
     /// `None` if another contender may still lead.
     fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
-        // Servers reject a negative number in a Lease, but an annotation can contain one.
+        // Servers reject a negative transition count in a Lease, but an annotation can contain one.
         let same = record.leader_transitions.max(0);
         let more = same.saturating_add(1);
         if self.config.coordinated {
@@ -260,15 +260,14 @@ impl Machine {
         last.is_some_and(|(uid, last)| *uid == found.version.uid && last.same_term(&found.record))
     }
 
-    /// Returns `true` while this contender gives other contenders the chance to acquire the lock first. `since` is the
-    /// time at which the lock became free.
+    /// Returns `true` while this contender lets other contenders acquire the lock first. `since` is the time at which
+    /// the lock became free.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
         !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
-    /// Returns `true` if the control plane has assigned the lock to this contender and does not prefer another
-    /// contender.
+    /// Returns `true` if the control plane has assigned the lock to this contender and prefers no other contender.
     fn is_named(&self, record: &LeaderElectionRecord) -> bool {
         record.holder_identity == self.config.identity && record.preferred_holder.is_none()
     }
@@ -276,14 +275,14 @@ impl Machine {
     /// Returns the record that this contender writes to acquire the lock. `last` is the record that the lock currently
     /// contains.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
-        // Do not give up the lock again for a preferred contender that has not acquired it.
+        // Do not yield again to a preferred contender that has not acquired the lock.
         self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),
-            // In a coordinated election, keep the acquire time that the control plane has set.
+            // In a coordinated election, keep the acquire time from the control plane.
             acquire_time: last.acquire_time.filter(|_| self.config.coordinated).or(time),
             renew_time: time,
             leader_transitions: transitions,
@@ -324,10 +323,10 @@ impl Machine {
 
     /// Returns the time at which the candidate should read the lock again.
     ///
-    /// - Without a watch, the candidate reads the lock after the usual pause, or earlier if the record expires earlier.
-    ///   The pause is at least one `retry_period`.
-    /// - With a watch, the candidate reads the lock when the record expires, and when the watch has been silent for
-    ///   three to four retry periods. Only a read can distinguish a broken watch from a dead leader.
+    /// - Without a watch, the candidate reads the lock after the usual pause, or when the record expires if this is
+    ///   earlier. The pause is at least one `retry_period`.
+    /// - With a watch, the candidate reads the lock when the record expires, and when the watch was silent for three to
+    ///   four retry periods. Only a read can distinguish a broken watch from a dead leader.
     pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
@@ -339,7 +338,8 @@ impl Machine {
                 let silent = now.monotonic + retry.saturating_mul(3) + self.jitter.up_to(retry);
                 let expires = free.saturating_sub(self.preference.defer);
                 match self.watching {
-                    // Do not read shortly before the record expires, because this would only delay the next read.
+                    // Do not read shortly before the record expires, because this would only delay the read at the
+                    // expiry.
                     true if silent.saturating_add(retry) < expires => silent,
                     true => free,
                     false => usual.min(free),
@@ -349,7 +349,7 @@ impl Machine {
         }
     }
 
-    /// Returns the earliest time at which this contender may acquire the lock, according to the last observation.
+    /// Returns the earliest time at which this contender may acquire the lock in its last observed state.
     pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {

@@ -1,4 +1,4 @@
-//! The `Machine` as the leader, which renews the term, and ends it when another contender may lead.
+//! The `Machine` as the leader, which renews the term, and ends the term when another contender may lead.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::clocks::{Deadline, Now};
 use crate::record::{LockState, Version};
 
 impl Machine {
-    /// Returns the request for the next renewal. The request is a read if the lock has to be read first, or a write
-    /// otherwise.
+    /// Returns the request for the next renewal. The request is a read if the leader must read the lock first, or a
+    /// write otherwise.
     pub(super) fn next_renewal(&mut self, now: Now) -> LockRequest {
         let Phase::Leading(leading) = &mut self.phase else { return LockRequest::Read };
         leading.last_sent = now.monotonic;
@@ -17,8 +17,8 @@ impl Machine {
             self.slow_paths += 1;
             return LockRequest::Read;
         }
-        // If the watch reported that another program has written the object without changing the record, replace this
-        // newer version to avoid a conflict.
+        // If another program has written the object without changing the record, replace the newer version from the
+        // watch to avoid a conflict.
         if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
             leading.base.repeated_as(&hinted);
         }
@@ -41,8 +41,8 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                // If a watch event has requested a read during the write, do not postpone the read. The event may
-                // describe a change that happened after the write.
+                // If a watch event has requested a read during the write, do not postpone this read. The event may
+                // describe a change of the lock after the write.
                 if !leading.read_back {
                     self.next_try = next.max(now.monotonic);
                 }
@@ -54,8 +54,8 @@ impl Machine {
                 leading.read_back |= failure.effect != Effect::None;
                 match failure.effect {
                     // Read the lock immediately, because another contender may have acquired it. If another program
-                    // keeps causing conflicts, pause before this read. A pause between the read and the write would
-                    // only give the other program time for another write.
+                    // keeps causing conflicts, pause before this read and not after it. A pause after the read would
+                    // give the other program time for another write.
                     Effect::Conflict => {
                         (leading.conflicts, leading.had_conflict) = (leading.conflicts + 1, true);
                         let again = leading.conflicts > 1;
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Processes a leader's watch event. Because the event may be outdated, the leader only reads the lock if the event
+    /// Processes a leader's watch event. The leader reads the lock only if the event, which may be outdated,
     /// contradicts the term.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let blind = self.blind_after(&found.record);
@@ -156,7 +156,7 @@ impl Machine {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
         let requested = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
-        // Ignore a `Retry-After` that ends after the term's deadline.
+        // Ignore a `Retry-After` that ends after the deadline of the term.
         self.next_try = if requested < leading.deadline.monotonic { usual.max(requested) } else { usual };
     }
 }

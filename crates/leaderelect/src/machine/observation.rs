@@ -8,8 +8,8 @@ use crate::record::{LeaderElectionRecord, LockState};
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     pub(super) state: LockState,
-    /// The time at which the record was first observed in the current object. Writes that leave the record unchanged do
-    /// not change this time.
+    /// The time at which the current record was first observed in the current object. Writes that leave the record
+    /// unchanged do not change this time.
     pub(super) at: Duration,
     confirmed: Duration,
 }
@@ -21,9 +21,9 @@ impl Observation {
 
     /// If `found` has the same record and uid as this observation, stores the version of `found` and returns `true`.
     ///
-    /// Electors of this crate never write the same record twice, but other implementations might do so after their
-    /// clock was set back. Therefore, if the last observation is older than `blind`, every write to the object is
-    /// treated as a renewal.
+    /// Electors of this crate never write the same record twice, but other implementations might if their clock was set
+    /// back. Therefore, if the last observation is older than `blind`, this method treats every write to the object as
+    /// a renewal.
     pub(super) fn is_repeated(&mut self, found: &LockState, now: Duration, blind: Duration) -> bool {
         let looked = now.saturating_sub(self.confirmed) < blind;
         let is_repeated = found.repeats(&self.state) && (looked || found.version == self.state.version);
@@ -36,11 +36,11 @@ impl Observation {
 }
 
 impl Machine {
-    /// Returns an age limit for the last observation. If the observation is older than this limit,
-    /// [`is_repeated`](Observation::is_repeated) treats every write as a renewal.
+    /// Returns the maximum age of the last observation for detecting a renewal by its record. If the observation is
+    /// older, [`is_repeated`](Observation::is_repeated) treats every write as a renewal.
     ///
     /// A candidate that can reach the server observes the lock before this limit, at the latest when the record
-    /// expires. With a shorter limit, another program that regularly writes the object could delay a takeover forever.
+    /// expires. With a lower limit, another program that regularly writes the object could delay a takeover forever.
     pub(super) fn blind_after(&self, record: &LeaderElectionRecord) -> Duration {
         let own = self.config.lease_duration;
         let expiry = record.lease_duration(own).max(own).saturating_add(self.preference.defer);

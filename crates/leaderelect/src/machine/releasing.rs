@@ -1,5 +1,5 @@
-//! Releases the lock after the leader's work has ended. The `Machine` only releases a lock that contains this elector's
-//! record.
+//! Releases the lock after the leader's work has ended. The `Machine` releases only a lock that contains the record of
+//! this elector.
 
 use std::time::Duration;
 
@@ -7,20 +7,21 @@ use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Observation, Phas
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
-    /// Ends `term`, and then tries for up to `span` to release the lock. If `span` is zero, the lock is not released.
+    /// Ends `term`, and then tries for up to `span` to release the lock. If `span` is zero, this method does not
+    /// release the lock.
     pub(super) fn begin_release(&mut self, term: Option<Term>, span: Duration, now: Now) {
         self.phase =
             Phase::Releasing(Releasing { term, until: now.monotonic.saturating_add(span), conflicts: 0, write: None });
         self.next_try = now.monotonic;
     }
 
-    /// Returns the configured time limit of a release, or zero for no release.
+    /// Returns the configured time limit of a release, or zero if the elector must not release the lock.
     pub(super) fn release_span(&self) -> Duration {
         if self.config.release_on_cancel { self.config.renew_deadline } else { Duration::ZERO }
     }
 
     /// After a stop, releases the lock if this elector may still hold it. For example, a write with an unknown result
-    /// may have acquired the lock, or the lock may still contain the record of the last term.
+    /// may have acquired the lock.
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
@@ -31,8 +32,8 @@ impl Machine {
         self.begin_release(None, span, now);
     }
 
-    /// Returns the time at which the record of the last term expires. Returns `None` if there is nothing to release, or
-    /// if it is unknown whether the lock contains this record.
+    /// Returns the time at which the record of the last term expires. Returns `None` if no lock needs to be released,
+    /// or if it is unknown whether the lock contains this record.
     pub(super) fn left_over(&self) -> Option<Duration> {
         let (uid, last) = self.last_term.as_ref().filter(|_| self.config.release_on_cancel)?;
         let Observation { state: LockState { version, record, .. }, at, .. } = self.observed.as_ref()?;
@@ -83,8 +84,8 @@ impl Machine {
         match answer {
             Ok(_) => self.release_done(now),
             Err(Failure { effect: Effect::Conflict, .. }) => {
-                // Another program wrote the object after the read, so read the lock again. Except after the first
-                // conflict, pause before this read.
+                // Another program has written the object after the read, so read the lock again. Pause before this
+                // read, except after the first conflict.
                 releasing.conflicts += 1;
                 let again = releasing.conflicts > 1;
                 self.next_try = now.monotonic + if again { self.conflict_pause() } else { Duration::ZERO };

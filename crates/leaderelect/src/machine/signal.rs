@@ -136,8 +136,8 @@ impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
             _ if error.may_have_acted() => Effect::Unknown,
-            // The 404 response came from a proxy, so the object may exist. The effect `NotFound` would wrongly end the
-            // term.
+            // The 404 response came from a proxy, so the lock object may exist. The effect `NotFound` would wrongly end
+            // the term.
             _ if error.is_not_found() && !error.is_object_not_found() => Effect::Unknown,
             _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
             _ if error.is_not_found() => Effect::NotFound,

@@ -1,11 +1,10 @@
 //! The times in the records of an elector.
 //!
-//! The time in each record is later than in the elector's previous record, so an elector recognizes its own record
-//! after a write with an unknown result, and candidates notice every renewal. If two records had the same time, a
-//! candidate that was partitioned between the two writes would notice no change.
+//! The time in each record is later than in the elector's previous record. Therefore, an elector recognizes its record
+//! after a write with an unknown result, and candidates notice every renewal, even after a partition.
 //!
-//! Coordinated elections are different, because the control plane compares the times with its own wall clock. If the
-//! wall clock was set back far enough, the times in the records go back too.
+//! A coordinated election is an exception, because the control plane compares the times with its own wall clock. The
+//! times in the records go back if the wall clock was set back far enough.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use super::{Machine, TimePrecision};
 use crate::clocks::Now;
 use crate::record::LeaderElectionRecord;
 
-/// The time in a record, and a reading of the clocks when this time was chosen.
+/// A time in a record, and a reading of the clocks at the time of its choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     time: MicroTime,
@@ -25,7 +24,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Returns `true` if the time of day has been set back by at least `limit` since this stamp was made. A leader
-    /// makes a new stamp at least once per `limit`, so a stopped clock never counts as set back.
+    /// creates a new stamp at least once per `limit`, so a stopped clock never counts as set back.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));

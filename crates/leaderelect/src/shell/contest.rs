@@ -37,7 +37,7 @@ pub(crate) struct Contest<L: Lock> {
     object: Option<Base<L::Object>>,
     /// The last object that the watch reported. A write that acquires a free lock replaces the record in this object.
     hinted: Option<Base<L::Object>>,
-    /// The next request, its timeout, and the latest time for sending it.
+    /// The next request with its timeout and the latest time for sending it.
     request: Option<(LockRequest, Duration, Deadline)>,
     reads: bool,
     term: Option<TermHandle>,
@@ -47,19 +47,18 @@ pub(crate) struct Contest<L: Lock> {
     notices: mpsc::UnboundedSender<Notice>,
     /// A weak reference, because the elector may be dropped before the `Contest` ends.
     metrics: Option<Weak<Instruments>>,
-    /// The number of slow-path renewals that have been added to the metrics.
+    /// The number of slow-path renewals that the metrics already contain.
     slow_paths: u64,
     read_trouble: Trouble,
     write_trouble: Trouble,
 }
 
-/// An object that a write replaces, and its version.
 type Base<O> = (Version, Arc<O>);
 
 /// The kinds of failures since the last successful read or the last successful write.
 type Trouble = HashSet<Kind>;
 
-/// The kind and the status code of an error. `None` means a timeout.
+/// The kind and the status code of an error, or `None` for a timeout.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
@@ -68,16 +67,16 @@ pub(super) enum Answer<O> {
     Read(Result<Option<LockSnapshot<O>>, ApiError>),
     Written(Result<LockSnapshot<O>, ApiError>),
     Late,
-    /// The write was not sent, because there is no object to replace.
+    /// The write was not sent, because the object to replace is unknown.
     BaseUnknown,
-    /// The request was not sent, because it was too late.
+    /// The request was not sent, because it would have been too late.
     Unsent,
 }
 
 pub(super) enum Stepped {
     Quiet,
-    /// The caller should send a request by this time, with [`exchange`](Contest::exchange). If the request was queued,
-    /// the caller must call [`depart`](Contest::depart) first.
+    /// The `Contest` has a request, which the caller should send with [`exchange`](Contest::exchange) by this time. The
+    /// caller must call [`depart`](Contest::depart) first if the request was queued.
     Sends(Duration),
     Finished,
 }
@@ -189,8 +188,8 @@ impl<L: Lock> Contest<L> {
         self.request = Some((request, timeout, Deadline::after(now, timeout)));
     }
 
-    /// Records that a queued request is being sent. Returns `false` if it is too late to send the request. If the
-    /// method returns `false`, the caller must call [`step`](Contest::step).
+    /// Records that a queued request is being sent. Returns `false` if it is too late to send the request, and the
+    /// caller must then call [`step`](Contest::step).
     pub(super) fn depart(&mut self) -> bool {
         let now = self.clocks.now();
         self.request = None;
@@ -201,7 +200,7 @@ impl<L: Lock> Contest<L> {
         self.request.is_some()
     }
 
-    /// Returns a future that sends the request. The deadline of the term is measured from the time at which the
+    /// Returns a future that sends the next request. The deadline of the term is measured from the time at which the
     /// `Machine` created the request or `depart` was called. If the future is first polled too late, for example after
     /// a suspend, the request is not sent, because the term may be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
@@ -266,8 +265,8 @@ impl<L: Lock> Contest<L> {
             }
             Answer::BaseUnknown => {
                 tracing::debug!(lock = %self.name, "the object for the write is unknown; reading the lock again");
-                // Report a conflict, so that the `Machine` reads the lock. The response contains the object for the
-                // next write.
+                // Report a conflict, which makes the `Machine` read the lock. The response to this read contains the
+                // object for the next write.
                 Failure { effect: Effect::Conflict, retry_after: None }
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
@@ -275,8 +274,8 @@ impl<L: Lock> Contest<L> {
         if self.reads { Signal::Read(Err(failure)) } else { Signal::Written(Err(failure)) }
     }
 
-    /// Stores the object of a watch event, unless the stored object is newer. The `Machine` may be about to replace the
-    /// stored object.
+    /// Stores the object of a watch event, unless the stored object is newer. A newer stored object must be kept,
+    /// because the `Machine` may be about to replace it.
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
@@ -289,7 +288,7 @@ impl<L: Lock> Contest<L> {
         }
     }
 
-    /// After the lock has changed, forget failed writes, because this contender may never have to write again.
+    /// Forgets failed writes after the lock has changed, because this contender may never have to write again.
     fn end_write_outage(&self) {
         self.observed.send_if_modified(|observed| observed.write_outage.take().is_some());
     }
@@ -300,7 +299,7 @@ impl<L: Lock> Contest<L> {
             self.count(|metrics| &*metrics.malformed, 1);
         }
         match error.is_conflict() || error.is_already_exists() {
-            // A conflict only means that another contender was faster.
+            // A conflict of a candidate only means that another contender was faster.
             true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
             false => self.warn(Some((mem::discriminant(&error.kind), code)), error),
         }
@@ -346,7 +345,7 @@ impl<L: Lock> Contest<L> {
     }
 
     fn notify(&self, notice: Notice) {
-        // Sending fails only if the elector was dropped, which also ends this `Contest`.
+        // Ignore the error: sending fails only if the elector was dropped, which also ends this `Contest`.
         let _ = self.notices.send(notice);
     }
 }

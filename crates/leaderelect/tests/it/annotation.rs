@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{TestClock, pass};
 use crate::server::key;
 
-/// A server that accepts objects of any kind, because locks do not check the kind.
+/// A server that accepts objects of any kind, because locks do not check an object's kind.
 type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
@@ -156,7 +156,7 @@ async fn stop_during_a_renewal_releases_both_kinds() {
             let server = server();
             let elector = contend(locks(&server).into_iter().nth(kind).unwrap());
             pass(0.1).await;
-            // The fault affects the renewal at second 2.0.
+            // This fault affects the renewal at second 2.0.
             server.faults().next([fault.clone()]);
             pass(2.0).await;
             elector.stop.cancel();

@@ -20,11 +20,12 @@ pub(crate) struct ClientGo {
     request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
-    /// The end of the current renewal round, or of the next round if no round is in progress.
+    /// The end of the current renewal round, or the end of the next round if no round is in progress.
     round_ends: Option<Duration>,
-    /// The time limit for the release, or `None` if the elector was not cancelled.
+    /// The time limit for the release, or `None` if the elector has not been cancelled.
     releases_until: Option<Duration>,
-    /// Whether the model uses its own lease duration instead of the duration in the record, like client-go before 1.27.
+    /// Whether the model uses its configured lease duration instead of the duration in the record, like client-go
+    /// before 1.27.
     counts_by_its_own: bool,
 }
 
@@ -85,7 +86,7 @@ impl ClientGo {
                 return instructions;
             }
             Signal::Stop => return vec![Instruction::Finish],
-            // When the election ends, its request in flight is dropped, and the next election starts with a read.
+            // When the election ends, drop its request in flight, and begin the next election with a read.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
@@ -116,8 +117,8 @@ impl ClientGo {
         instructions
     }
 
-    /// Releases the lock while the leader's work continues. An elector that believes itself to be the leader overwrites
-    /// any record, even after it has read that another contender holds the lock.
+    /// Releases the lock while the leader's work continues. An elector that believes it is the leader overwrites any
+    /// record, even after it has read another contender's record.
     fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
         let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
         match signal {

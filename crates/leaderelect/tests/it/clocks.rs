@@ -26,7 +26,7 @@ fn at(monotonic: f64, wall: f64) -> Now {
     Now { boot: monotonic, monotonic, wall }
 }
 
-/// Returns the renew times that a `Machine` writes if every request succeeds immediately, as wall-clock seconds.
+/// Returns the renew times, in wall-clock seconds, that a `Machine` writes if every request succeeds immediately.
 /// `clocks` contains the monotonic time and the wall-clock time of each renewal.
 fn written(precision: TimePrecision, coordinated: bool, clocks: &[(f64, f64)]) -> Vec<f64> {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated, ..LeaderElectionConfig::default() };
@@ -77,10 +77,10 @@ fn each_record_has_a_later_renew_time() {
 fn coordinated_record_follows_wall_clock_set_far_back() {
     let micros = |clocks: &[(f64, f64)]| written(TimePrecision::Micros, true, clocks);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -60.0), (6.0, -58.0)]), [0.0, 2.5, -60.0, -58.0]);
-    // If the time of day is set back, and the time in the last record is less than ten seconds in the future, the times
-    // in new records still increase.
+    // If the clock was set back, but by less than ten seconds compared with the last record, the times in new records
+    // still increase.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -5.499)]), [0.0, 2.5, 3.0]);
-    // The time of day is set back by just under and just over the limit of ten seconds.
+    // The time of day is set back by slightly less and slightly more than the limit of ten seconds.
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -7.999)]), [0.0, 2.5, 3.0]);
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
@@ -299,7 +299,7 @@ async fn flooding_watch_costs_no_term() {
     pass(1.0).await;
     begins.store(true, Ordering::Relaxed);
     for second in 0..60 {
-        // The runtime is never idle, so tokio does not auto-advance the paused clock.
+        // The runtime is never idle, so tokio does not advance the paused clock automatically.
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE};
 
-/// Clocks that follow tokio's clock until a test changes them.
+/// Clocks that follow tokio's clock until a test sets them to another time.
 #[derive(Debug)]
 pub(crate) struct TestClock(pub(crate) SteppedClock, Mutex<Duration>);
 
@@ -24,7 +24,7 @@ impl TestClock {
         Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
     }
 
-    /// Suspends the machine for `time`. The time of day does not advance during this suspend.
+    /// Suspends the machine for `time`. The wall clock does not advance either.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.1.lock().unwrap() += time;
     }
@@ -37,7 +37,7 @@ impl Clocks for TestClock {
     }
 }
 
-/// A log of events with their times, such as `7.0 a started`.
+/// A log of test events with their times, such as `7.0 a started`.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
     start: Instant,
@@ -78,7 +78,7 @@ pub(crate) struct Setup {
     pub(crate) config: LeaderElectionConfig,
     /// How long the leader's work continues after the elector has asked it to finish.
     pub(crate) drain: Duration,
-    /// The time after which the leader's work ends on its own.
+    /// The time after which the leader's work returns without being asked.
     pub(crate) work: Option<Duration>,
     pub(crate) watch: bool,
     pub(crate) once: bool,

@@ -86,7 +86,7 @@ async fn coordinated_elector_never_takes_an_unassigned_lock() {
 }
 
 /// The control plane may assign an expired lock to another candidate, but writes nothing if it selects the same
-/// candidate again.
+/// candidate.
 #[tokio::test(start_paused = true)]
 async fn expired_assignment_is_taken_after_another_lease_duration() {
     let server = server();
@@ -100,7 +100,7 @@ async fn expired_assignment_is_taken_after_another_lease_duration() {
     pass(5.5).await;
     elector.client.faults().heal();
     take_verbs(&server);
-    // The candidate read the assignment immediately, and the assignment was valid for five seconds.
+    // The candidate has read the assignment immediately, and the assignment is valid for five seconds.
     pass(14.4).await;
     assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
     assert!(!elector.status.is_leader());
@@ -125,7 +125,7 @@ async fn partitioned_leader_leads_again_if_still_named() {
     }
 }
 
-/// The control plane immediately creates a new lock, although the leader of the deleted lock may still be active.
+/// The control plane immediately creates a new lock, while the leader of the deleted lock may still be active.
 #[tokio::test(start_paused = true)]
 async fn named_candidate_waits_for_leader_of_deleted_lock() {
     for (watch, wait_after_deletion, waits) in [(true, true, true), (false, true, true), (true, false, false)] {
@@ -155,7 +155,7 @@ async fn unpreferred_leader_drains_without_renewal_and_releases() {
         pass(1.0).await;
         preferring(&server, "bing");
         let preferred = record(&server);
-        // Without a watch, the leader notices the preferred holder at the next renewal, and leads until its work has
+        // Without a watch, the leader notices the preferred holder at its next renewal, and leads until its work has
         // ended.
         pass(2.5).await;
         assert!(elector.status.is_leader());

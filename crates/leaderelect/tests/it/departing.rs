@@ -33,8 +33,7 @@ fn machine(config: LeaderElectionConfig) -> Machine {
     machine
 }
 
-/// Returns a `Machine` that became the leader at second 0 with version 1 of the lock, and whose renewal at second 2 is
-/// queued.
+/// Returns a `Machine` that leads since second 0 with version 1 of the lock, and whose renewal at second 2 is queued.
 fn renewing() -> Machine {
     let mut machine = machine(config());
     machine.step(Signal::Read(Ok(None)), at(0));
@@ -57,7 +56,7 @@ fn queued_renewal_is_stamped_when_sent() {
     assert_eq!((base, record.renew_time, timeout), (version(1), time(5), TIMEOUT));
     let deadline = Deadline::after(at(5), Duration::from_secs(10));
     assert_eq!(machine.step(Signal::Written(Ok(version(2))), at(6)), [Instruction::Extend(deadline)]);
-    // The next renewal is due one retry period after this renewal was sent.
+    // The next renewal is due one retry period after the sending time of this renewal.
     assert_eq!(machine.wake_at().unwrap().monotonic, Duration::from_secs(7));
 }
 
@@ -108,7 +107,7 @@ fn queued_renewal_reads_first_after_watch_reports_other_holder() {
     assert_eq!(machine.slow_paths(), 0);
     assert_eq!(machine.depart(at(4)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
-    // A queued read counts only once as a slow-path renewal.
+    // A queued read counts as only one slow-path renewal.
     assert_eq!(machine.depart(at(5)), Some((LockRequest::Read, TIMEOUT)));
     assert_eq!(machine.slow_paths(), 1);
 }
@@ -169,7 +168,7 @@ fn free_lock_is_read_again_after_a_foreign_write() {
 #[test]
 fn no_request_is_sent_after_a_stop() {
     let mut machine = machine(config());
-    // A write that was never sent had no effect, so its result is known.
+    // A write that was never sent had no effect, so its result is not in doubt.
     machine.step(Signal::Read(Ok(None)), at(0));
     assert_eq!(machine.step(Signal::Stop, at(1)), []);
     assert_eq!(machine.depart(at(2)), None);

@@ -1,4 +1,4 @@
-//! Tests of which contender leads after wrong, late or misleading responses.
+//! Tests of the leader's identity after wrong, late or misleading responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::contender::{Setup, Story, pass};
 use crate::server::{NAME, NAMESPACE, delete, put, record, server, take_log, take_verbs};
 
-/// Returns the result of a write that the client sent twice. The server stored the first attempt, and rejected the
-/// second one for the given reason.
+/// Returns the result of a write that the client has sent twice. The server has stored the first attempt, and rejects
+/// the second attempt for the given reason.
 fn done_and_refused(code: u16, reason: Reason) -> Outcome {
     Outcome::AnswerFails(Status::failure(code, reason, "sent twice").into())
 }
@@ -38,7 +38,7 @@ async fn renewal_conflicting_with_itself_counts_from_sending() {
     let client = server.client("a");
     client.faults().next([Outcome::Pass, Outcome::Pass, done_and_refused(409, Reason::Conflict)]);
     let a = Setup::new("a").start_with(client);
-    // The renewal at second 2.0 gets no response, but the next read shows that the server has stored it.
+    // The renewal at second 2.0 gets no response, but the next read shows that the server has stored this renewal.
     a.client.faults().next([Outcome::Pass, Outcome::Lost]);
     pass(3.0).await;
     a.client.faults().cut_off();
@@ -61,7 +61,7 @@ async fn page_of_a_proxy_does_not_end_a_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The first page is the response to a renewal, and the second page is the response to the next read.
+    // The proxy's page is the response to a renewal, and also the response to the next read.
     a.client.faults().next([page_of_a_proxy(), page_of_a_proxy()]);
     pass(60.0).await;
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);
@@ -77,7 +77,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
         b.config.seed = Some(seed);
         pass(0.1).await;
         let b = b.start(&server);
-        // The server stores the renewal at second 8.0, and "a" gets no more responses after this renewal.
+        // The server stores the renewal at second 8.0, but "a" receives no response to it or to later requests.
         pass(8.0).await;
         a.client.faults().cut_off();
         delete(&server);
@@ -89,7 +89,7 @@ async fn deleted_lock_counts_as_held_from_known_deletion() {
             line.split(' ').next().unwrap().parse::<f64>().unwrap()
         };
         assert_eq!(at("a stopped: Deadline"), 18.0);
-        // The takeover happens at most a lease duration after the poll that detects the deletion.
+        // The takeover happens at most a lease duration after the first poll that finds no lock.
         let taken = at("b works");
         assert!((8.1 + 15.0..=8.1 + 4.4 + 15.1).contains(&taken), "seed {seed}: taken at {taken}");
     }
@@ -125,8 +125,8 @@ async fn free_lock_is_taken_in_the_watched_version() {
     a.stop().await;
     pass(0.05).await;
     assert_eq!(standbys.iter().filter(|standby| standby.status.is_leader()).count(), 1);
-    // A release consists of a get and an update. The next leader then sends the second update without a read. The other
-    // candidates see the second update through the watch, and send no requests.
+    // A release consists of a get and an update. The next leader then sends another update without a read. The other
+    // candidates see this update through the watch, and send no requests.
     assert_eq!(take_verbs(&server), ["get", "update", "update"]);
 }
 
@@ -186,7 +186,8 @@ async fn stop_during_a_renewals_read_still_releases() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The renewal at second 2.0 times out after a third of the renew deadline, and the next read takes a second.
+    // The renewal at second 2.0 times out after a third of the renew deadline, and then the response to the next read
+    // takes a second.
     a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
     pass(4.8).await;
     take_log(&server);
@@ -206,8 +207,8 @@ async fn former_leader_waits_after_the_lock_is_deleted() {
     a.client.faults().cut_off();
     pass(30.0).await;
     assert!(b.status.is_leader());
-    // The last record that "a" has read is its own. The next leader, "b", now loses its connection to the server as
-    // well.
+    // The last record that "a" has read contains "a" as the holder. The next leader, "b", now loses its connection to
+    // the server as well.
     b.client.faults().cut_off();
     delete(&server);
     a.client.faults().heal();

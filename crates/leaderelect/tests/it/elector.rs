@@ -38,8 +38,8 @@ async fn lost_response_to_first_write_is_resolved_by_reading() {
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
-    // The deadline is measured from the time at which the create request was sent. This request was sent immediately,
-    // and timed out after a third of the deadline.
+    // The deadline is measured from the sending time of the create request. This request was sent immediately, and it
+    // times out after a third of the deadline.
     a.client.faults().cut_off();
     pass(30.0).await;
     let story = a.story.take();
@@ -57,7 +57,8 @@ async fn renewal_with_lost_response_counts_from_sending() {
     pass(6.0).await;
     a.client.faults().cut_off();
     pass(30.0).await;
-    // The renewal at second 2.0 timed out at second 5.3, but the next read showed that the server had stored it.
+    // The renewal at second 2.0 timed out at second 5.3, but the next read showed that the server had stored this
+    // renewal.
     assert!(a.story.take().contains(&"12.0 a stopped: Deadline".to_owned()));
 }
 
@@ -102,7 +103,7 @@ async fn cut_off_leader_stops_before_its_successor_works() {
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
     assert_eq!(record(&server).leader_transitions, 1);
-    // When the elector can reach the server again, it contends again and observes the next leader.
+    // After the server is reachable again, the elector contends and observes the next leader.
     a.client.faults().heal();
     pass(3.4 + 4.4).await;
     assert_eq!(a.status.leader().as_deref(), Some("b"));
@@ -276,8 +277,8 @@ async fn hanging_leader_fails_its_health_check() {
     assert!(message.contains("kube-system/lock"), "{message}");
 }
 
-/// The elector holds the lock until each callback has returned, so a callback that hangs must not hide the term. The
-/// clock is stepped inside of the callbacks, because a paused clock does not advance while a thread is blocked.
+/// The elector holds the lock until each callback has returned, so it must report the term even if a callback hangs.
+/// The test steps the clock inside of the callbacks, because a paused clock does not advance while a thread is blocked.
 #[tokio::test(start_paused = true)]
 async fn hanging_callback_of_a_term_fails_the_health_check() {
     let clock = TestClock::new();
@@ -432,7 +433,7 @@ async fn work_returning_after_term_end_does_not_end_election() {
             async move {
                 if term == 1 {
                     // The process is paused for longer than the deadline. The leader's work notices the end of the term
-                    // before the elector does.
+                    // before the elector.
                     clock.0.advance(Duration::from_secs(30));
                     return leadership.check().map(|_| ()).map_err(|lost| lost.reason == EndReason::Deadline);
                 }
@@ -446,7 +447,7 @@ async fn work_returning_after_term_end_does_not_end_election() {
     assert_eq!(*ends.lock().unwrap(), expected);
 }
 
-/// A second panic during unwinding would abort the process.
+/// If two callbacks panicked, the second panic would abort the process.
 #[tokio::test(start_paused = true)]
 async fn all_end_callbacks_run_even_if_one_panics() {
     let run = async |events: Option<&'static str>, work: Option<&'static str>| {

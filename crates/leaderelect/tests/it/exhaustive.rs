@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Peer {
     machine: Machine,
     rate: f64,
-    /// The request in flight, and the time at which it times out.
+    /// The request in flight, and the time of its timeout.
     request: Option<(LockRequest, Duration)>,
     answer: Option<Signal>,
     /// A write that has timed out, but that the server may still execute.
@@ -41,14 +41,14 @@ struct World {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
-    /// The timer of the peer fires, on time or late.
+    /// The timer of this elector fires, on time or late.
     Timer(usize),
     Serve(usize),
     Hear(usize),
     GiveUp(usize),
-    /// The server executes a write that has timed out.
+    /// The server executes a write of this elector that has timed out.
     ServeStray(usize),
-    /// The watch reports the current state of the lock.
+    /// The watch of this elector reports the current state of the lock.
     Watch(usize),
     Stop(usize),
     Rest(usize),
@@ -84,7 +84,7 @@ impl Peer {
         self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
     }
 
-    /// Returns the simulated time when the clock of the peer shows `local`.
+    /// Returns the simulated time at which the clock of this elector shows `local`.
     fn when(&self, local: Duration) -> Duration {
         local.div_f64(self.rate) + Duration::from_micros(1)
     }
@@ -230,8 +230,7 @@ impl World {
     }
 }
 
-/// Returns the number of states that were explored. If a rule is violated, returns the rule together with the sequence
-/// of moves.
+/// Returns the number of explored states. If a rule is violated, returns the sequence of moves and the rule.
 fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
     let mut seen = HashSet::from([start.fingerprint()]);
     let mut worlds = vec![(start, Vec::new())];
@@ -255,7 +254,7 @@ fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)
     Ok(seen.len())
 }
 
-/// Returns a state where one peer leads and the other peer has just observed the leader.
+/// Returns a state where one elector leads and the other elector has just observed the leader.
 fn led(rates: [f64; 2]) -> World {
     let mut world = World::new(rates);
     let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
@@ -293,7 +292,7 @@ fn one_leader_in_all_sequences_from_the_start() {
 
 #[test]
 fn search_finds_two_leaders_when_clock_rates_exceed_bound() {
-    // The candidate observes the renewal. The candidate acquires the lock when the lease duration has passed on its own
+    // The candidate observes the renewal. The candidate acquires the lock when the lease duration has passed on its
     // fast clock.
     let mut world = led([1.0, 1.7]);
     [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|next| world.make(next));

@@ -23,8 +23,8 @@ async fn f1_release_never_blanks_the_record_of_successor() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // A partition begins at the same time as the stop. Therefore, the release reads the lock only after the next leader
-    // has acquired it.
+    // A partition begins at the same time as the stop. Therefore, the release reads the lock after the next leader has
+    // acquired it.
     a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;
@@ -111,7 +111,7 @@ async fn f5_term_never_resumes_after_another_holder() {
 async fn f6_deadline_counts_from_sending_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
-    // The get and the create succeed. The response to one renewal takes three seconds, and all later requests get no
+    // The get and the create succeed. The response to one renewal takes three seconds, and no later request gets a
     // response.
     client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);

@@ -24,7 +24,6 @@ fn maps() -> Collection<DynamicObject> {
     Collection::dynamic(resource, CollectionConfig::default())
 }
 
-/// A candidate for any kind of lock, which stops when dropped.
 struct Candidate {
     status: pintle_leaderelect::ElectionStatus,
     run: JoinHandle<()>,
@@ -51,7 +50,8 @@ fn candidate_with(lock: impl Lock, identity: &str, timing: LeaderElectionConfig)
     Candidate { status, run }
 }
 
-/// Returns how many seconds pass until the candidate leads. Calls `meanwhile` every `period` seconds.
+/// Returns the number of seconds until the candidate leads. While the candidate waits, calls `meanwhile` every `period`
+/// seconds.
 async fn leads_after(candidate: &Candidate, period: f64, mut meanwhile: impl FnMut(u64)) -> f64 {
     let start = Instant::now();
     let mut count = 0;
@@ -75,13 +75,13 @@ async fn label_changes_do_not_delay_a_takeover() {
             pass(5.0).await;
             a.run.abort();
             let after = leads_after(&b, period, |count| label(&server, &count.to_string())).await;
-            // The leader died at most two seconds after its last renewal.
+            // The leader died at most two seconds after its last renewal, so its lease expires after at least 13 s.
             assert!((13.0..=limit + period).contains(&after), "watch {watch}, each {period} s: {after} s");
         }
     }
 }
 
-/// With a long retry period, a candidate may read the lock less than once per renew deadline.
+/// With a long retry period, a candidate may read the lock less often than once per renew deadline.
 #[tokio::test(start_paused = true)]
 async fn rare_reads_do_not_let_labels_delay_takeover() {
     for (seconds, watch, period) in [
@@ -160,7 +160,7 @@ async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     }
 }
 
-/// If the two locks of a `MultiLock` have different holders, contenders keep waiting while one of the locks is renewed.
+/// Contenders wait while one lock of a `MultiLock` is renewed, even if its two locks have different holders.
 #[tokio::test(start_paused = true)]
 async fn renewal_of_one_half_keeps_candidates_waiting() {
     let (maps, leases) = (maps(), Collection::<Lease>::default());
@@ -200,8 +200,8 @@ async fn renewal_of_one_half_keeps_candidates_waiting() {
     }
 }
 
-/// Every change of the stored record is treated as a renewal, even if a time cannot be parsed or the change is below
-/// the lock's precision.
+/// Every change of the stored record counts as a renewal, even if a time is invalid or the change is below the lock's
+/// precision.
 #[tokio::test(start_paused = true)]
 async fn unparsable_record_changes_count_as_renewals() {
     for time in ["2026-01-01T00:00:00.{}00Z", "yesterday {}"] {
@@ -246,7 +246,6 @@ async fn unparsable_record_changes_count_as_renewals() {
     assert!(b.status.is_leader());
 }
 
-/// Keeps changing a label of the lease until the returned handle is dropped.
 fn busy_labeller(server: &Collection<Lease>, millis: u64) -> tokio_util::task::AbortOnDropHandle<()> {
     let server = server.clone();
     tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
@@ -268,9 +267,9 @@ fn slow(contender: &Contender, latency: f64) {
 #[tokio::test(start_paused = true)]
 async fn holder_keeps_its_term_despite_foreign_writes() {
     for watch in [true, false] {
-        // The interval between the writes of the other program, and the latency of responses. In some of the cases, the
-        // other program writes at the same time as a retry. In the last case, the elector can only write if the watch
-        // reports each write of the other program.
+        // The interval between writes of the other program, and the response latency of the server. In some cases, the
+        // other program writes at the same time as a retry of the elector. In the last case, the elector can only write
+        // if the watch reports each write of the other program.
         let paces = [(500, 0.1), (500, 0.0), (250, 0.05), (100, 0.02), (400, 0.2), (2_000, 1.5)];
         for (millis, latency) in paces.into_iter().filter(|(_, latency)| watch || *latency < 1.0) {
             let server = server();
@@ -309,7 +308,7 @@ async fn successor_takes_over_despite_foreign_writes() {
     }
 }
 
-/// The watch reports the version that the next write of the holder must replace.
+/// If the watch reports the writes of another program, the holder replaces the newest version and avoids conflicts.
 #[tokio::test(start_paused = true)]
 async fn watching_holder_avoids_conflicts() {
     let server = server();

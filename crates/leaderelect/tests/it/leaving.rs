@@ -25,7 +25,7 @@ fn requests(instructions: &[Instruction]) -> Vec<LockRequest> {
     sent.collect()
 }
 
-/// Returns a `Machine` that became the leader at second 0, and the state of the lock.
+/// Returns a `Machine` that became the leader at second 0, and the state of its lock.
 fn leader(config: LeaderElectionConfig) -> (Machine, LockState) {
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0));
     machine.step(Signal::Tick, at(0));
@@ -70,7 +70,8 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     let released = Version { resource_version: "2".into(), ..stored.version };
     assert_eq!(machine.step(Signal::Written(Ok(released)), at(12)).last(), Some(&Instruction::Finish));
 
-    // Any contender may acquire the lock from second 15 on, so the `Machine` does not release it any more.
+    // The `Machine` does not release the lock after second 15, because other contenders may then acquire
+    // it.
     let (mut machine, _) = leader(config.clone());
     machine.step(Signal::Tick, at(10));
     machine.step(Signal::Stop, at(10));
@@ -89,7 +90,8 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// The server stores the renewal. The response either confirms this renewal or is lost.
+/// The server stores the renewal of the lost term. The elector either receives the response to this
+/// renewal or not.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
@@ -117,7 +119,8 @@ async fn stop_after_a_lost_term_releases_the_lock() {
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
     a.client.faults().cut_off();
-    // The last renewal was sent at second 2.0, and the read after the end of the term gets no response.
+    // The last renewal was sent at second 2.0, and the read after the end of the term receives no
+    // response.
     pass(10.0).await;
     assert!(!a.status.is_leader());
     a.client.faults().heal();

@@ -1,4 +1,4 @@
-//! Tests of `Machine::step` with signal sequences that rarely occur in a simulation.
+//! Tests of `Machine::step` with sequences of signals that rarely occur in a simulation.
 
 mod versions;
 
@@ -54,7 +54,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         machine.step(Signal::Tick, at(10, 110));
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
-        // The stored record belongs to the lost term, so the `Machine` acquires the lock again. The takeover is in the
+        // The `Machine` acquires the lock again, because the stored record belongs to a lost term. The takeover has the
         // same wall-clock second as the first write, because the time of day was set back.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
@@ -62,7 +62,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         assert!(record.renew_time > first.renew_time);
         machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
         assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
-        // The lock still contains the old record, so the write was not executed, and no term has begun.
+        // The lock still contains the old record, so the write was not executed and has not begun a term.
         let instructions = machine.step(stored(&first), at(26, 106));
         assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
         assert_eq!(instructions.len(), 1, "{instructions:?}");
@@ -71,7 +71,7 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // client-go's candidates do not notice a second renewal in the same second, so they do not wait longer.
+    // Candidates of client-go do not notice a second renewal in the same second, so it must not extend the term.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -106,7 +106,8 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { boot: millis(time), monotonic: millis(time), wall }
     };
-    // Each renewal is sent 50 ms late. Batching rounds the next renewal time down and removes this delay.
+    // Each renewal is sent 50 ms late. Rounding the time of the next renewal down to a multiple of the grain removes
+    // this delay.
     for (retry, next) in [(2_000, 4_000), (1_400, 2_800), (1_300, 2_650), (1_000, 2_050)] {
         let retry_period = millis(retry);
         let config = LeaderElectionConfig { identity: "me".into(), retry_period, ..LeaderElectionConfig::default() };
@@ -123,7 +124,7 @@ fn renewals_are_batched_only_if_over_a_second_apart() {
     }
 }
 
-/// Returns a candidate with the given seed that has just read a record with the given lease duration.
+/// Returns a candidate that has just read a record with the given lease duration.
 fn candidate(seed: u64, lease_duration_seconds: i32) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
@@ -159,8 +160,8 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // The first candidate that reads the lock acquires it. Candidates that would read more than 10 ms later observe
-    // this write, and do not need a read.
+    // The first candidate that reads the lock acquires it. Candidates that would read the lock more than 10 ms later
+    // observe this write, and need no read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }
@@ -181,7 +182,7 @@ fn excessive_retry_after_is_ignored() {
     }
 }
 
-/// The client may be user code, so `retry_after` can have any value.
+/// The client may be user code, so `retry_after` can be any duration.
 #[test]
 fn longest_retry_after_does_not_overflow_the_clock() {
     let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
@@ -308,7 +309,7 @@ fn whole_second_renew_time_stays_behind_the_clock() {
     assert!(renewals >= 50, "{renewals}");
 }
 
-/// Returns the time, in seconds, at which the `Machine` creates the lock if no read finds a lock.
+/// Returns the second in which the `Machine` creates the lock if no read finds a lock.
 fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     (first..60).find(|second| {
         let now = at(*second, *second as i64);
@@ -321,7 +322,7 @@ fn created(machine: &mut Machine, first: u64) -> Option<u64> {
     })
 }
 
-/// Another holder may have acquired the lock after this candidate's last read, so the candidate waits for this holder.
+/// The candidate waits, because another holder may have acquired the lock after the candidate's last read.
 #[test]
 fn deleted_lock_counts_as_held_even_if_seen_free() {
     let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
@@ -335,8 +336,8 @@ fn deleted_lock_counts_as_held_even_if_seen_free() {
     assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
 }
 
-/// Another holder's lock was created and deleted before the server executes a late create request. The other holder may
-/// not have noticed the deletion of its lock.
+/// Between the sending and the execution of a create request, another holder's lock was created and deleted. The other
+/// holder may not have noticed the deletion.
 #[test]
 fn lock_created_after_foreign_deletion_counts_as_foreign() {
     for (answered, told_before) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -363,7 +364,7 @@ fn lock_created_after_foreign_deletion_counts_as_foreign() {
     }
 }
 
-/// The leader of the second lock may also not have noticed the deletion of its lock.
+/// The leader of the second lock may not have noticed the deletion of its lock either.
 #[test]
 fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
@@ -388,7 +389,7 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     }
 }
 
-/// The other lock was created before the leader noticed the deletion of its own lock.
+/// The other contender's lock was created before the leader noticed the deletion of its own lock.
 #[test]
 fn lock_watched_before_term_loss_then_deleted_is_held() {
     let mut machine = renewing();
@@ -418,7 +419,7 @@ fn late_watch_event_of_own_term_causes_no_wait() {
     assert!(matches!(sent(&instructions), LockRequest::Create(_)), "{instructions:?}");
 }
 
-/// A read finds no lock, and the watch reports a lock. The `Machine` must wait for the reported holder if the event may
+/// A read finds no lock, but the watch reports a lock. The `Machine` must wait for the reported holder if the event may
 /// be newer than the read.
 #[test]
 fn read_older_than_watch_event_does_not_discard_it() {
@@ -429,12 +430,13 @@ fn read_older_than_watch_event_does_not_discard_it() {
     let again = wake(&machine).unwrap();
     assert!((5_000..=7_400).contains(&again.as_millis()), "{again:?}");
     assert_eq!(sent(&machine.step(Signal::Tick, at(8, 8))), LockRequest::Read);
-    // The read was sent before the event, so the `Machine` waits for the other holder from the time of the event.
+    // The read was sent before the event, so the `Machine` measures its wait from the time of the event.
     let mut still = machine.clone();
     assert_eq!(still.step(Signal::Read(Ok(Some(held(1, "other")))), at(8, 8)), []);
     let expired = wake(&still).unwrap();
     assert!((16_000..=16_120).contains(&expired.as_millis()), "{expired:?}");
-    // The read was sent after the event, so the wait begins when the read finds that the lock was deleted.
+    // The read was sent after the event, so the `Machine` measures its wait from this read, which finds that the lock
+    // was deleted.
     assert_eq!(machine.step(Signal::Read(Ok(None)), at(8, 8)), [Instruction::NewLeader(String::new())]);
     let created = created(&mut machine, 9);
     assert!(created.is_some_and(|second| (23..=26).contains(&second)), "{created:?}");
@@ -460,7 +462,7 @@ fn candidate_keeps_watch_event_received_during_a_request() {
     }
 }
 
-/// Returns a `Machine` that became the leader at second 0, and whose renewal at second 2 is in flight.
+/// Returns a `Machine` that leads since second 0, and whose renewal at second 2 is in flight.
 fn renewing() -> Machine {
     let mut machine = watching();
     machine.step(Signal::Read(Ok(None)), at(0, 0));

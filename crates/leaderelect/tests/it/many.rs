@@ -103,8 +103,8 @@ async fn hundred_leases_share_one_task_without_a_watch() {
         let renewals = renewals(&requests);
         assert_eq!(renewals.len(), 100);
         assert!(renewals.values().all(|count| (9..=11).contains(count)), "{renewals:?}");
-        // The group sends four batches of renewals in two seconds, and no other requests. Each batch is smaller than the
-        // limit of requests in flight.
+        // The group sends only renewals, in four batches per two seconds. Each batch is smaller than the limit of
+        // requests in flight.
         pass(0.495).await;
         server.take_requests();
         for _ in 0..4 {
@@ -125,7 +125,7 @@ async fn hundred_leases_share_one_task_without_a_watch() {
     assert_eq!(tasks(), before);
 }
 
-/// A stall of the server merges the batches.
+/// A stall of the server merges the batches, which must split again afterwards.
 #[tokio::test(start_paused = true)]
 async fn batches_split_again_after_a_stall() {
     let server = Collection::default();
@@ -176,7 +176,7 @@ async fn requests_in_flight_are_bounded() {
         let requests = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
         for round in 0..6 {
             let requests = requests();
-            // Each candidate reads the lock, and then sends its create request without queueing again.
+            // After reading a lock, each candidate sends its create request without queueing again.
             assert!(
                 requests <= bound && (round > 1 || requests == bound),
                 "{requests} of {in_flight} {leases}, round {round}"
@@ -194,7 +194,7 @@ async fn renewals_precede_candidate_requests() {
     let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
     pass(1.0).await;
     let fleet = fleet(&server, "a", 1);
-    // Without a watch, candidates have to poll. The requests are so slow that every poll waits in the queue.
+    // Candidates have to poll without a watch. The requests are so slow that every poll waits in the group's queue.
     fleet.client.faults().when(|request| match request.verb() {
         Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
         _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
@@ -225,7 +225,7 @@ async fn releases_precede_polls() {
     pass(15.0).await;
     assert!(leader.status.is_leader());
     leader.stop.cancel();
-    // The release needs two requests. Each request waits for the end of an earlier request.
+    // The release consists of two requests. Each of these requests waits for the end of an earlier request.
     pass(1.6).await;
     assert!(leader.run.is_finished());
     assert_eq!(leader.run.await.unwrap(), Some(EndReason::Cancelled));
@@ -285,8 +285,7 @@ async fn group_polls_where_watches_are_forbidden() {
     let of_b = b.contend_all(20);
     pass(30.0).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (20, 0));
-    // A poll finds the leases that were released, and the first poll after their expiry finds the leases that were
-    // abandoned.
+    // A poll finds the released leases, and the first poll after their expiry finds the abandoned leases.
     of_a[..10].iter().for_each(|contender| contender.stop.cancel());
     pass(4.6).await;
     assert_eq!((leaders(&of_a), leaders(&of_b)), (10, 10));
@@ -348,7 +347,7 @@ async fn group_that_leads_all_leases_closes_its_watch() {
     pass(0.2).await;
     assert_eq!((leaders(&of_a), server.open_watches()), (3, 0));
 
-    // A group that follows one lease needs its watch.
+    // A group that is a candidate for one lease needs its watch.
     let b = fleet(&server, "b", 8);
     let mut of_b = vec![b.contend(0)];
     pass(10.0).await;
@@ -359,7 +358,7 @@ async fn group_that_leads_all_leases_closes_its_watch() {
     pass(2.5).await;
     assert_eq!(server.open_watches(), 0);
 
-    // A new holder is found by the next renewal. The watch then reports the release of the lease.
+    // The next renewal finds that a lease has a new holder. The watch then reports when this holder releases the lease.
     let key = key(1);
     let taken = server.change(&key, |lease| lease.spec.holder_identity = Some("c".into()));
     assert_eq!(taken.spec.record().holder_identity, "c");
@@ -376,7 +375,8 @@ async fn group_that_leads_all_leases_closes_its_watch() {
     assert_eq!(server.open_watches(), 0);
 }
 
-/// A program that writes the object faster than the group renews would cause a conflict at each renewal.
+/// Without a watch, a program that writes the object faster than the group renews would cause a conflict at each
+/// renewal.
 #[tokio::test(start_paused = true)]
 async fn conflict_opens_the_watch_until_the_term_ends() {
     let server = Collection::<Lease>::default();
@@ -391,7 +391,7 @@ async fn conflict_opens_the_watch_until_the_term_ends() {
     pass(2.1).await;
     assert_eq!(server.open_watches(), 1);
     server.take_requests();
-    // No write coincides with a renewal, which is sent at a multiple of 0.5 s.
+    // Write between the renewals, which the group sends at multiples of 0.5 s.
     pass(0.05).await;
     for count in 1..100 {
         write(count);
@@ -472,7 +472,7 @@ async fn invalid_labels_are_rejected() {
     assert!(refused.to_string().starts_with("labels: "), "{refused}");
 }
 
-/// The task of the group runs on the runtime where the group was started.
+/// A group's task runs on the runtime where the group was started.
 #[test]
 fn elector_fails_if_the_runtime_of_its_group_ended() {
     let [first, second] =

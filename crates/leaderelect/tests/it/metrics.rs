@@ -67,7 +67,7 @@ async fn master_status_follows_the_guard() {
     pass(1.0).await;
     assert_eq!((status(&a.memory), status(&b.memory)), (Some(1.0), Some(0.0)));
     assert_eq!((a.count("terms_total"), b.count("terms_total")), (Some(1.0), Some(0.0)));
-    // No task runs while the clock advances, so no task can report that the deadline has passed.
+    // No task runs while the clock advances, so no task can report the expired deadline.
     a.clock.0.advance(Duration::from_secs(60));
     assert_eq!(status(&a.memory), Some(0.0));
 }

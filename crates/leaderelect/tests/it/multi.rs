@@ -108,7 +108,7 @@ fn contend(lock: Both, reuse_identity: bool) -> Contender {
     Contender { status, stop, run }
 }
 
-/// Checks that baz leads after its first attempt and sends exactly the given requests.
+/// Checks that baz leads after its first attempt and sends the expected requests.
 async fn takes(primary: Half, secondary: Half, verbs: [&[&str]; 2], transitions: i32) {
     let server = Server::new(primary, secondary);
     let elector = contend(server.lock("baz"), false);
@@ -139,7 +139,7 @@ const BING: Half = Some(Some("bing"));
 const BAZ: Half = Some(Some("baz"));
 const UNKNOWN: Half = Some(Some(UNKNOWN_LEADER));
 
-/// A server rejects a negative number in a Lease, so the Lease of a `MultiLock` could not be written.
+/// A server rejects a negative transition count in a Lease, so a `MultiLock` could not write its Lease.
 #[tokio::test(start_paused = true)]
 async fn negative_transitions_in_an_annotation_are_reset() {
     let server = Server::new(None, None);
@@ -205,7 +205,7 @@ async fn changed_half_is_never_adopted() {
     let server = Server::new(EMPTY, EMPTY);
     let one = server.lock("one");
     let read = one.get().await.unwrap().unwrap();
-    // A program that uses only the Lease acquires it between the read and the write.
+    // A program that uses only the Lease acquires it between baz's read and write.
     server.put_secondary(Some("bing"));
     let record = LeaderElectionRecord { holder_identity: "baz".into(), ..Default::default() };
     let error = one.update(&read.object, &record).await.unwrap_err();
@@ -224,7 +224,7 @@ async fn write_of_one_half_gives_no_leadership() {
     pass(1.0).await;
     assert!(!elector.status.is_leader());
     assert!(server.leases.object(&key()).is_none() && server.maps.object(&key()).is_some());
-    // If only one half contains a record, any contender may be the holder, so baz waits for it.
+    // If only one half contains a record, baz waits, because any contender may be the holder.
     pass(8.9).await;
     assert!(!elector.status.is_leader());
     pass(10.0).await;
@@ -264,7 +264,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// If a write of a release fails, the release leaves the Lease unchanged, because its holder is unknown.
+/// If one write of a release fails, the Lease stays unchanged, because its holder is unknown.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

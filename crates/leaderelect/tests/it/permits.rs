@@ -104,8 +104,8 @@ async fn expired_term_never_becomes_valid_again() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    // The time of day is set forward, and the leader's work checks its leadership. Before the elector reads the clock
-    // and renews, the time of day is set back.
+    // The time of day is set forward while the leader's work checks its leadership. The time of day is set back
+    // again before the elector reads the clock and renews.
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert!(first.check().is_err());
     a.clock.0.jump_wall(SignedDuration::from_secs(-60));
@@ -146,13 +146,13 @@ async fn term_end_after_suspend_is_noticed_within_a_second() {
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
 }
 
-/// A timeout from [`Permit::remaining`] stays valid if the time of day is changed.
+/// A timeout from [`Permit::remaining`] stays valid if the time of day changes.
 #[tokio::test(start_paused = true)]
 async fn permits_delay_term_end_when_wall_clock_jumps() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(2.5).await;
-    // The last renewal was sent at second 2.0, so the term lasts for another 9.5 s.
+    // The last renewal was sent at second 2.0, so 9.5 s of the term remain.
     let permit = a.guard().permit().unwrap();
     assert_eq!(permit.remaining(), 19 * SECOND / 2);
     a.clock.0.jump_wall(SignedDuration::from_secs(60));
@@ -179,8 +179,7 @@ async fn leaked_permit_is_awaited_on_the_monotonic_clock() {
     assert!(permit.remaining().is_zero());
 }
 
-/// After the leader's work was dropped, the elector reports the end of the term exactly once, even if a callback
-/// panics.
+/// The elector reports the end of a term exactly once after its work was dropped, even if a callback panics.
 #[tokio::test(start_paused = true)]
 async fn term_end_is_reported_once_after_any_panic() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -255,7 +254,7 @@ async fn term_end_is_reported_once_after_any_panic() {
     }
 }
 
-/// A permit keeps its deadline even while the elector is not running.
+/// A permit keeps its deadline while the elector is not running.
 #[tokio::test(start_paused = true)]
 async fn next_run_waits_for_permits_of_a_failed_run() {
     for (given_back, led_at, falls) in

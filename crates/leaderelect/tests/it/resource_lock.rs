@@ -64,7 +64,7 @@ async fn each_lock_kind_uses_its_own_resource() {
             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
             async move { drop(elector.run(&stop, work).await) }
         });
-        // Wait for several renewals, each of which replaces the object from the previous read.
+        // Wait for several renewals, each of which replaces the object that was read before.
         pass(15.0).await;
         assert!(status.is_leader(), "{name}");
         let baz = |there: bool| there.then(|| "baz".to_owned());

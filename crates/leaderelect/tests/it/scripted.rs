@@ -113,7 +113,7 @@ async fn stale_watch_event_does_not_block_a_takeover() {
 }
 
 /// The last watch event has a version that cannot be compared with other versions. Therefore, the elector no longer has
-/// the object that the planned write replaces.
+/// the object that its planned write replaces.
 #[tokio::test(start_paused = true)]
 async fn write_without_its_base_is_not_a_timeout() {
     let (log, _guard) = crate::log::Log::here();

@@ -1,5 +1,5 @@
-//! Tests of fleets of electors under faults. The rules are checked after every step. Exactly one contender must lead
-//! once the faults have ended.
+//! Tests of fleets of electors under faults. Each test checks the rules after every step. Exactly one contender must
+//! lead after the faults have ended.
 
 use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
@@ -46,8 +46,8 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
     survive_many(20, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
-/// A contender that has observed a lock treats it as held for some time after its deletion. A new contender cannot know
-/// that a lock was deleted, so this test starts no new contenders.
+/// A contender that has observed a lock waits for its holder if the lock is deleted. A new contender cannot know about
+/// the deleted lock, so this test starts no new contenders.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(20, |seed| {
@@ -59,7 +59,8 @@ fn one_leader_when_a_known_lock_is_deleted() {
 
 #[test]
 fn checker_finds_two_leaders_when_unknown_lock_is_deleted() {
-    // A restarted contender finds no lock and creates a new one before the old leader has noticed the deletion.
+    // A restarted contender finds no lock and creates one, before the leader of the deleted lock has noticed the
+    // deletion.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { deletions: true, ..STORM }, seed)));
 }
 
@@ -92,7 +93,7 @@ fn one_leader_in_coordinated_elections() {
 
 #[test]
 fn checker_finds_two_leaders_when_control_plane_clock_differs() {
-    // The control plane treats the lease as expired if the clock of its holder was set back.
+    // The control plane treats a lease as expired if the clock of the lease's holder was set back.
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
@@ -126,8 +127,8 @@ const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // In client-go, the leader measures its deadline from the response, but candidates measure the end of the lease
-    // from the write.
+    // In client-go, the leader measures its deadline from the response, but candidates measure the lease's expiry from
+    // the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
     (0..50).for_each(|seed| cut_off_the_leader(Share::None, LATE, seed));
@@ -141,7 +142,7 @@ fn checker_finds_two_client_go_leaders_on_suspended_machines() {
 
 #[test]
 fn checker_finds_two_client_go_leaders_when_it_releases() {
-    // In client-go, the leader's work ends only after the release, which overwrites any record.
+    // In client-go, the leader's work ends only after the release, and the release overwrites any record.
     let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
     assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
 }
@@ -177,10 +178,10 @@ fn same_seed_gives_the_same_world() {
     }
 }
 
-/// Returns the [`Tally`] of a hundred seconds, measured after the first thirty seconds of a simulation.
+/// Returns the [`Tally`] of a hundred seconds of a simulation, after its first thirty seconds.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // End all faults before the measurement, because the electors would treat a slow watch as broken.
+        // End all faults before the measurement, because the electors would otherwise treat a slow watch as broken.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();
@@ -210,7 +211,7 @@ fn release_is_noticed_by_watch_or_next_poll() {
                 world.calm_down();
                 world.run(20).await;
                 world.change(world.leader(), |node| node.stop.cancel());
-                // The leader's work takes up to four seconds to finish, and the release takes a few messages.
+                // The leader's work takes up to four seconds to finish, and the release then takes a few messages.
                 let stopped = tokio::time::Instant::now();
                 while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
                     tokio::time::sleep(Duration::from_millis(10)).await;

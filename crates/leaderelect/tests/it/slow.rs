@@ -102,8 +102,8 @@ async fn lost_leases_are_retaken_from_a_slow_server() {
         assert_eq!(fleet.leaders(), 0);
         fleet.client.faults().heal();
         answer_after(&fleet.client, latency);
-        // A candidate pauses, reads the lock and then writes it. If another candidate's requests are ahead in the
-        // queue, the candidate also waits for a read and a write of this other candidate.
+        // A candidate pauses, reads the lock and then writes the lock. If another candidate's requests are ahead in
+        // the queue, the candidate also waits for a read and a write of this other candidate.
         pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
         assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
         let taken = fleet.terms();
@@ -134,8 +134,8 @@ async fn candidates_are_not_starved_by_renewals() {
     }
 }
 
-/// For some of the leases, the candidates wait for responses that never arrive. Electors for the remaining leases must
-/// not lose their terms.
+/// The candidates for some of the leases wait for responses that never arrive. The electors for the remaining leases
+/// must not lose their terms.
 #[tokio::test(start_paused = true)]
 async fn hanging_candidate_requests_cost_no_term() {
     let server = Collection::default();
@@ -172,12 +172,12 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
         let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
         assert_eq!(held, 0, "answers after {latency} s");
         // Each release waits for the renewal in flight, and then sends a read and a write. A queued release also waits
-        // for an earlier read and write.
+        // for a read and a write that are ahead in the queue.
         assert!(took <= 5.0 * latency + 0.1, "answers after {latency} s: {took} s");
     }
 }
 
-/// The deadline is measured from the time at which a queued renewal is sent. The record contains this sending time.
+/// The deadline is measured from the time at which a queued renewal is sent. The record contains this time.
 #[tokio::test(start_paused = true)]
 async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();
@@ -189,7 +189,7 @@ async fn deadline_counts_from_sending_a_queued_renewal() {
         let index: usize = lease.metadata.name.strip_prefix("shard-").unwrap().parse().unwrap();
         let leadership = fleet.statuses[index].leadership().unwrap();
         let renewed = lease.spec.renew_time.unwrap().0;
-        // While the response to the stored renewal is in flight, the deadline is measured from the previous renewal.
+        // While the response to a stored renewal is in flight, the deadline is measured from the previous renewal.
         let counted = leadership.deadline().wall.duration_since(renewed).as_secs_f64();
         assert!((4.0..=10.001).contains(&counted), "{index}: the deadline is {counted} s after the renewal");
     }

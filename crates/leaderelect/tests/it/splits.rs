@@ -28,7 +28,7 @@ async fn cilium_42920_hanging_stop_hook_is_dropped_at_deadline() {
     assert!(taken.ends_with("b works") && taken.as_str() > "23.0", "{deeds:?}");
 }
 
-/// In kyverno, the leader's work runs in a task that ends with the process, not with the term.
+/// In kyverno, a task that runs the leader's work ends with the process instead of the term.
 #[tokio::test(start_paused = true)]
 async fn kyverno_14984_spawned_work_ends_with_its_term() {
     let server = server();
@@ -50,11 +50,12 @@ async fn kyverno_14984_spawned_work_ends_with_its_term() {
     pass(60.0).await;
     let ended: Result<(), _> = task.await.unwrap();
     assert_eq!(ended, Err(EndReason::Deadline));
-    // The leader's work makes one step per second until the deadline, ten seconds after the renewal at second 2.0.
+    // The leader's work makes one step per second until its deadline, which is ten seconds after the renewal at
+    // second 2.0.
     assert_eq!(*steps.lock().unwrap(), 10);
 }
 
-/// The process exits as soon as its election has ended.
+/// The process exits immediately after its election has ended, so the lock must be released before.
 #[tokio::test(start_paused = true)]
 async fn datadog_agent_55626_lock_is_released_before_run_returns() {
     for slow in [0, 2] {
@@ -69,7 +70,7 @@ async fn datadog_agent_55626_lock_is_released_before_run_returns() {
     }
 }
 
-/// In fabric8, the leader's work started before the result of the write was known.
+/// In fabric8, the leader's work started before the elector knew the result of its write.
 #[tokio::test(start_paused = true)]
 async fn fabric8_7350_work_begins_after_record_is_stored() {
     let server = server();

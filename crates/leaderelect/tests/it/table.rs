@@ -69,7 +69,7 @@ async fn candidate_takes_a_free_lock() {
 async fn candidate_waits_for_the_stated_duration() {
     let polls = |count| [vec!["get"; count], vec!["update"]].concat();
     check(Given::Held { by: "bing", seconds: 10 }, 0.1, &["get"], "bing", 0).await;
-    // The second poll happens after the lease duration of three seconds.
+    // The second poll happens after the lease duration (three seconds).
     check(Given::Held { by: "bing", seconds: 3 }, 3.5, &polls(2), "baz", 1).await;
     check(Given::Held { by: "bing", seconds: 3 }, 2.9, &["get"], "bing", 0).await;
 }
@@ -92,7 +92,7 @@ async fn any_record_change_restarts_the_wait() {
     let elector = baz().start(&server);
     for number in 1..=10 {
         pass(9.0).await;
-        // Every second write restores the previous record.
+        // Every second write writes the previous record again.
         let time = Timestamp::from_microsecond(1_000_000_000_000_000 + number % 2).unwrap();
         server.change(&key(), |lease| lease.spec.renew_time = Some(MicroTime(time)));
     }
@@ -267,7 +267,7 @@ async fn update_without_uid_or_version_is_never_sent() {
 async fn failed_create_keeps_the_observed_state() {
     let server = server(&Given::Nothing);
     let client = server.client("baz");
-    // Another contender creates the lock first, with fields that baz would not set.
+    // Another contender creates the lock first, with fields that baz does not set.
     client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::AlreadyExists)]);
     let elector = baz().start_with(client);
     pass(0.1).await;

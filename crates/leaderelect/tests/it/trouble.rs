@@ -1,4 +1,4 @@
-//! Tests of what an elector logs when it cannot use its lock.
+//! Tests of an elector's log lines while it cannot use its lock.
 
 use pintle_meta::Reason;
 use pintle_testing::Outcome;
@@ -20,7 +20,6 @@ async fn first_of_consecutive_failures_is_a_warning() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
-    // The elector writes after each successful read.
     client.faults().next([
         forbidden(),
         forbidden(),
@@ -52,7 +51,7 @@ async fn alternating_failures_warn_once_each_until_success() {
     let (log, _here) = Log::here();
     let server = server();
     let client = server.client("a");
-    // The elector writes after each successful read.
+    // An elector sends a write after each successful read.
     client.faults().next([
         forbidden(),
         unavailable(),
@@ -60,12 +59,12 @@ async fn alternating_failures_warn_once_each_until_success() {
         unavailable(),
         Outcome::Pass,
         forbidden(),
-        // A read has succeeded since the last failure.
+        // This failure follows a successful read.
         unavailable(),
         forbidden(),
         unavailable(),
         Outcome::Pass,
-        // No write has succeeded yet.
+        // This failure comes before the first successful write.
         unavailable(),
         Outcome::Pass,
         forbidden(),

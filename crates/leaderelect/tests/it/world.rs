@@ -1,7 +1,7 @@
-//! A simulated cluster of electors, which is called a world. A world is fully determined by its seed. A world consists
-//! of processes with their own clocks, a lock (possibly a `MultiLock`), and a network that loses, delays and duplicates
-//! messages. The simulation runs the real elector with its tasks, guards and timers. The [rules](rules) are checked at
-//! each request and response, and at each step of the leader's work.
+//! A simulated cluster of electors, which is called a world. The seed determines all events in a world. A world
+//! contains processes with separate clocks, a lock (possibly a `MultiLock`), and a network that loses, delays and
+//! duplicates messages. The simulation runs the real elector with its tasks, guards and timers. The [rules](rules) are
+//! checked at each request and response, and at each step of the leader's work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -22,18 +22,18 @@ use node::Node;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
-    /// The rate of each clock is between `1 - rate_error` and `1 + rate_error`.
+    /// The maximum deviation of a clock's rate from 1.
     pub(crate) rate_error: f64,
     pub(crate) loss: f64,
     pub(crate) slow: f64,
     pub(crate) refused: f64,
-    /// The probability that a write is sent twice and that the client receives only the second response.
+    /// The probability that the network sends a write twice and the client receives only the second response.
     pub(crate) resent: f64,
     pub(crate) partitions: bool,
     /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
-    /// Whether machines are suspended. Some of the suspended machines are paused virtual machines, where only the wall
-    /// clock keeps running.
+    /// Whether machines are suspended. Some of these machines are paused virtual machines, where only the wall clock
+    /// keeps running.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
@@ -44,16 +44,17 @@ pub(crate) struct Chaos {
     pub(crate) locks: Locks,
     /// The nodes that run the model of client-go's elector.
     pub(crate) client_go: Share,
-    /// Whether client-go's electors are stopped during the simulation. A stopped elector releases the lock.
+    /// Whether client-go's electors are stopped during the simulation. A stopped elector of client-go releases the
+    /// lock.
     pub(crate) client_go_stops: bool,
-    /// Whether client-go's electors have a version before 1.27, and shorter durations than this crate's electors.
+    /// Whether client-go's electors are older than 1.27 and have shorter durations than this crate's electors.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program sometimes deletes the lock or clears its record. After the other program has changed the
-    /// lock, two nodes may lead at the same time, but all other rules apply.
+    /// Whether another program sometimes deletes the lock or clears its record. After such a change of the lock, two
+    /// nodes may lead at the same time, but all other rules still apply.
     pub(crate) tampering: bool,
-    /// Whether the lock is deleted once all running contenders have observed it.
+    /// Whether another program deletes the lock after all running contenders have observed it.
     pub(crate) deletions: bool,
-    /// Whether other programs write the object without changing its record.
+    /// Whether other programs write the lock object without changing its record.
     pub(crate) touches: bool,
     /// Whether the control plane selects the leader. With coordinated elections, the wall clocks of the machines differ
     /// by at most two seconds.
@@ -67,7 +68,7 @@ pub(crate) enum Share {
     All,
 }
 
-/// The lock that the nodes use: a single lock, or one or both locks (halves) of a `MultiLock`.
+/// The locks that the nodes use: a single lock, or one or both locks (halves) of a `MultiLock`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
@@ -78,7 +79,6 @@ pub(crate) enum Locks {
     BothOrSecondary,
 }
 
-/// The halves of the lock that a node uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Holds {
     Half(usize),
@@ -99,7 +99,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether each half stores only whole seconds.
+    /// Whether each half stores times in whole seconds.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -109,10 +109,10 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program may cause two leaders, so that terms may begin in any order.
+    /// Whether another program may cause two leaders, in which case terms may begin in any order.
     tampering: bool,
     coordinated: bool,
-    /// The node that the control plane selected.
+    /// The node that the control plane has selected.
     eldest: usize,
     halves: [Option<Stored>; 2],
     last_uid: u64,
@@ -124,8 +124,8 @@ pub(crate) struct State {
     writes: usize,
     reads: usize,
     cuts: usize,
-    /// The number of actions that were in progress when the leader's machine was suspended, and still in progress while
-    /// another contender led.
+    /// The number of actions that were in progress both when the leader's machine was suspended and while another
+    /// contender led.
     outlived: usize,
 }
 
@@ -192,15 +192,16 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
 
 impl World {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A violated rule panics while this lock is held. Ignore the poison flag so that the other tasks can finish.
+        // A violated rule panics while this lock is held. Ignore the poison flag, so that the other tasks can finish
+        // after this panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `seconds` pass, with faults.
+    /// Runs the world for `seconds` with faults.
     ///
     /// # Panics
     ///
-    /// Panics with the first violation of a [rule](rules), if there was one.
+    /// Panics with the first violation of a [rule](rules).
     pub(crate) async fn run(self: &Arc<Self>, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
         loop {
@@ -336,7 +337,7 @@ impl World {
         }
         match action {
             1 => stored.record.holder_identity = String::new(),
-            // With another transition count, the record does not belong to the term of any elector.
+            // A record with another transition count does not belong to the term of any elector.
             2 => stored.record.leader_transitions += 1,
             _ => {}
         }

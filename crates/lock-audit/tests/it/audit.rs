@@ -64,14 +64,13 @@ impl Bench {
         }
     }
 
-    /// Returns the findings since the last call, without the beginnings and ends of terms.
+    /// Returns the findings since the last call, except the beginnings and ends of terms.
     fn faults(&mut self) -> Vec<Finding> {
         let findings = std::mem::take(&mut self.findings).into_iter();
         findings.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
     }
 
-    /// Writes the records of a term of `holder`, with a renewal every two seconds. The last of these renewals is
-    /// written now.
+    /// Writes the records of a term, in which `holder` renews every two seconds. The last renewal is written now.
     fn lead(&mut self, holder: &str, transitions: i32, renewals: u32) {
         for renewal in 0..=renewals {
             let acquired = self.now.as_secs_f64() - f64::from(renewal) * 2.0;
@@ -125,7 +124,7 @@ fn auditor_reports_terms_ends_and_gaps() {
         );
         assert!(lines[2].starts_with("b leads, change 2, after 3."), "{lines:?}");
         assert!(lines[3].starts_with("b lost the lock to a successor after 20."), "{lines:?}");
-        // The time without a leader starts with the last renewal.
+        // The time without a leader is measured from the last renewal.
         assert!(lines[4].starts_with("c leads, change 3, after 20."), "{lines:?}");
         let seen = bench.audit.summary();
         assert_eq!((seen.terms, seen.unsafe_findings), (3, 0), "{seen:?}");
@@ -143,7 +142,7 @@ fn only_early_takeovers_are_reported() {
         match (&bench.faults()[..], early) {
             ([Finding::TakenEarly { by, from, after: bound, of }], true) => {
                 assert_eq!((by.as_str(), from.as_str(), *of), ("b", "a", seconds(15)));
-                // The last renewal may have been written right after the previous read.
+                // The last renewal may have been written directly after the previous read.
                 assert!(bound.as_secs_f64() >= after && bound.as_secs_f64() <= after + 0.6, "{bound:?}");
             }
             ([], false) => {}
@@ -202,7 +201,7 @@ fn resumed_term_is_reported_despite_a_silent_watch() {
     bench.put(LeaderElectionRecord { renew_time: time(25.0), ..of_a });
     bench.pass(1.0);
     assert_eq!(bench.faults(), [Finding::Resumed { holder: "a".into(), after: "b".into() }]);
-    // Let the watch report events again, so that the audit relies on the watch again.
+    // Let the watch report events again, after which the audit relies on the watch again.
     bench.watched = true;
     bench.lead("c", 3, 1);
     bench.pass(1.0);
@@ -211,8 +210,7 @@ fn resumed_term_is_reported_despite_a_silent_watch() {
     assert!(faults.iter().any(|fault| matches!(fault, Finding::TakenEarly { by, .. } if by == "d")), "{faults:?}");
 }
 
-/// In the records of this test, the control plane clears the acquire time and does not count transitions, and client-go
-/// keeps both.
+/// In these records, the control plane clears the acquire time and counts no transitions, while client-go keeps both.
 #[test]
 fn holder_assigned_again_by_control_plane_has_not_resumed() {
     for (is_cleared, strategy) in [(true, None), (false, Some("OldestEmulationVersion"))] {
@@ -261,8 +259,8 @@ fn unusable_records_are_reported_once_per_term() {
     let findings = bench.faults();
     let kinds: Vec<_> =
         findings.iter().map(|finding| format!("{finding:?}")).map(|text| text[..8].to_owned()).collect();
-    // Only the first renewal has a `renewTime` in a new second. All later renewals have a `renewTime` in this second,
-    // so they do not count as renewals.
+    // Only the first renewal has a `renewTime` in another second than the previous record. All later renewals have the
+    // same second in their `renewTime`, so they do not count as renewals.
     assert_eq!(kinds, ["NoDurati", "Skewed {", "Invisibl", "Miscount"], "{findings:?}");
 }
 
@@ -332,7 +330,7 @@ async fn auditor_supports_all_five_lock_kinds() {
     }
 }
 
-/// Returns a lock with a malformed record, and the collection that contains the lock.
+/// Returns a lock with a malformed record, and the collection of the lock object.
 fn malformed_lock() -> (Collection<DynamicObject>, ResourceLock<Client<DynamicObject>, Client<Lease>>) {
     let resource = LockKind::ConfigMaps.annotated().unwrap();
     let maps = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
@@ -343,7 +341,7 @@ fn malformed_lock() -> (Collection<DynamicObject>, ResourceLock<Client<DynamicOb
     (maps, lock)
 }
 
-/// Returns the findings of 10 s.
+/// Audits a lock for 10 s and returns the findings.
 async fn findings_of<L: Lock>(lock: L) -> Vec<Finding> {
     let stop = CancellationToken::new();
     let auditor = LockAuditor { clocks: TestClock::new(), ..LockAuditor::new(lock) };

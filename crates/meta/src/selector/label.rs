@@ -351,7 +351,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Returns the problems of a requirement, in the same order as in Kubernetes.
+/// Returns the problems of a requirement, in Kubernetes' order.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);
@@ -390,7 +390,7 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
     faults
 }
 
-/// Formats `values` as JSON like Go, which encodes a nil slice as `null`.
+/// Formats `values` as JSON like Go, where a nil slice becomes `null`.
 fn as_json(values: &[String]) -> String {
     if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
 }

@@ -48,8 +48,8 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `prefix` is not a DNS subdomain. The length of a prefix is limited in bytes, whereas the
-/// length of an object name is limited in characters.
+/// Returns the reasons why `prefix` is not a DNS subdomain. The length of a prefix is limited in bytes, unlike the
+/// length of an object name, which is limited in characters.
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;
     let mut faults = Vec::new();

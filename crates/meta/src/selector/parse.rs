@@ -51,8 +51,7 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes prefixes this message with a field path, which is nil for label selectors and is printed as
-            // `<nil>`.
+            // Kubernetes prefixes this message with a field path, which is `<nil>` for label selectors.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {
@@ -81,8 +80,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the values in parentheses, and returns them sorted and without duplicates. A missing value means the
-    /// empty string.
+    /// Parses the values in parentheses, and returns them sorted and without duplicates. An empty item means the empty
+    /// string.
     fn set(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             "(" => {}

@@ -398,8 +398,8 @@ fn field_name_with_special_characters_panics() {
     let _ = FieldSelector::everything().equals("a=b,c", "d");
 }
 
-/// For these long selectors, a recursive parser would overflow the stack, and a backtracking parser would take
-/// too much time.
+/// On these long selectors, a recursive parser would overflow the stack, and a backtracking parser would take
+/// too long.
 #[test]
 fn long_selectors_parse_in_one_pass() {
     for unit in ["a,", "!", "(", "a in (", "=", "\\"] {

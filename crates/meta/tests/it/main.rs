@@ -1,5 +1,5 @@
-//! Tests that matching a selector does not allocate. The counting allocator counts the allocations of the entire
-//! process, so this test needs its own binary.
+//! Tests that matching a selector does not allocate. This test is a separate program, because the counting
+//! allocator counts the allocations of the entire process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;

@@ -16,11 +16,11 @@ enum When {
     Made,
     Used,
     Dropped,
-    /// Using an instrument panics, and dropping the payload of this panic panics too.
+    /// Using an instrument panics, and then dropping the payload of this panic panics.
     Twice,
 }
 
-/// A provider that panics during the operation `when`, and records all calls.
+/// A provider that records all calls, and panics during the operation `when`.
 #[derive(Clone, Debug)]
 struct Bad {
     when: When,

@@ -1,4 +1,4 @@
-//! Tests the in-memory provider.
+//! Tests of the in-memory provider.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ fn dropped_gauge_removes_its_value() {
     assert_eq!(level(), None);
 }
 
-/// Prometheus interprets a decrease of a counter as a reset, and would count the remaining value a second time.
+/// Prometheus interprets a decreasing counter as a reset, and would count the remaining value twice.
 #[test]
 fn counters_and_histograms_never_decrease_while_shared() {
     let memory = InMemoryProvider::new();
@@ -109,8 +109,8 @@ fn missing_label_panics() {
     InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
-/// The test component holds its lock while it creates and uses instruments. The functions of the component's pulled
-/// gauges acquire the same lock.
+/// A component creates and uses instruments while it holds its lock. The functions of its pulled gauges acquire the
+/// same lock.
 #[test]
 fn concurrent_scrapes_and_components_do_not_deadlock() {
     let memory = InMemoryProvider::new();
@@ -157,7 +157,7 @@ fn concurrent_scrapes_and_components_do_not_deadlock() {
     assert!(scrapes > 0 && memory.samples().is_empty());
 }
 
-/// `read` may lock the component, so the provider must not hold a lock while it calls `read`.
+/// `read` may lock the component, so the provider must not hold a lock during the call.
 #[test]
 fn dropped_gauge_is_not_read() {
     let (memory, reads) = (InMemoryProvider::new(), Arc::new(AtomicUsize::new(0)));

@@ -35,13 +35,13 @@ fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, vi
             }
         }
         // The server may add default fields to list items. If the lengths differ, another manager may have added items,
-        // so only the server can merge the lists.
+        // and only the server can merge the lists.
         (Some(Value::Array(live)), Value::Array(applied)) if live.len() == applied.len() => {
             for (index, (live, item)) in live.iter().zip(applied).enumerate() {
                 within_member(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));
             }
         }
-        // Types may omit empty maps and lists when they are serialized.
+        // Types may omit empty maps and lists when they are serialized, so they are not a difference.
         (None, Value::Object(applied)) if applied.is_empty() => {}
         (None, Value::Array(applied)) if applied.is_empty() => {}
         (Some(live), applied) if live == applied => {}
@@ -61,7 +61,6 @@ pub(super) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Calls `check` with `name` appended to the path.
 fn within_member(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) {
     path.push(name.to_owned());
     check(path);

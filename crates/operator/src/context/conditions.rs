@@ -75,8 +75,8 @@ impl<K: Resource + Serialize> Context<K> {
     }
 
     /// Removes the conditions of other field managers from the status in `configuration`. Returns `true` if conditions
-    /// were removed. A removed condition may have been set by an earlier process of this controller. If the result is
-    /// `true`, the caller must therefore read the field managers from the server.
+    /// were removed, in which case the caller must read the field managers from the server. The reason is that an
+    /// earlier process of this controller may have set a removed condition.
     pub(super) fn remove_others_conditions(&self, configuration: &mut Value, live: &K, own: &BTreeSet<String>) -> bool {
         let own = &self.call.conditions.lock().set | own;
         if own_conditions::types(configuration).is_subset(&own) {
@@ -109,7 +109,6 @@ impl<K: Resource + Serialize> Context<K> {
     }
 }
 
-/// Returns the conditions in the status of `object`. If the conditions cannot be decoded, the result is empty.
 fn conditions_of(object: &(impl Object + Serialize)) -> Conditions {
     #[derive(Deserialize)]
     struct WithStatus {

@@ -161,14 +161,14 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the namespace of the reconciled object, in which objects of type `T` are looked up by name. Returns
-    /// `None` if `T` or the reconciled object is cluster-scoped.
+    /// Returns the namespace in which objects of type `T` are looked up: the namespace of the reconciled object.
+    /// Returns `None` if `T` or the reconciled object is cluster-scoped.
     fn namespace_of<T: Resource>(&self) -> Option<&str> {
         self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)
     }
 
     /// Returns the key of the object of type `T` named `name` in the namespace of the reconciled object. Error messages
-    /// mention `method`.
+    /// contain `method` as the name of the called method.
     fn key_of<T: Resource>(&self, method: &str, name: &str) -> Result<ObjectKey> {
         match self.namespace_of::<T>() {
             Some(namespace) => Ok(ObjectKey::new(namespace, name)),
@@ -184,7 +184,7 @@ impl<K: Resource> Context<K> {
     }
 
     /// Checks that `cached` covers `namespace`. Without this check, a read in an uncached namespace would find nothing,
-    /// and an apply would not notice the changes of other writers. Error messages mention `verb`.
+    /// and an apply would not notice changes by other writers. Error messages contain `verb`.
     pub(super) fn check_namespace<T: Resource>(
         &self,
         verb: &str,

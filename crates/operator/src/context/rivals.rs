@@ -1,4 +1,4 @@
-//! Checks whether this controller and another writer alternately write the same fields.
+//! Checks whether this controller and another writer take turns in writing the same fields.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::Context;
 use crate::contention::taken_fields;
 use crate::rivals::Rival;
 
-/// The timeout of a read request. The reconciliation waits for the response.
+/// The timeout of a read request, which delays the reconciliation.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The maximum number of fields in a report.
@@ -22,13 +22,12 @@ const NAMED: usize = 3;
 pub(crate) struct RivalCheck {
     rival: Rival,
     resource: ApiResource,
-    /// The number of changes that the other writer made in the last minute.
     turns: usize,
     before: Value,
 }
 
 impl<K: Resource> Context<K> {
-    /// Counts a change by another writer. Reads the object from the server if a check is due.
+    /// Counts a change by another writer, and reads the object from the server if a check is due.
     pub(crate) async fn begin_check(&self) -> Option<RivalCheck> {
         if !self.call.request.was_changed_by_another(self.field_manager()) {
             return None;
@@ -40,7 +39,8 @@ impl<K: Resource> Context<K> {
         let (type_id, resource) = self.shared.caches.resource(&rival.source)?.clone();
         let applied = self.shared.applied.lock().get(self.key());
         let reverts = applied.map_or(0, |applied| applied.lock().reverts(type_id, &rival.object, now));
-        // Reverts by applies are counted and reported separately.
+        // Skip this check if applies cause most of the reverts, because these reverts are counted and reported
+        // separately.
         if 2 * reverts >= turns {
             return None;
         }
@@ -48,8 +48,8 @@ impl<K: Resource> Context<K> {
         Some(RivalCheck { rival, resource, turns, before })
     }
 
-    /// Reads the object again. Reports both writers and the fields in the log and as an Event if the reconciliation has
-    /// taken fields from the other writer.
+    /// Reads the object again, and checks whether the reconciliation has taken fields from the other writer. If fields
+    /// were taken, reports both writers and the fields in the log and as an Event.
     pub(crate) async fn finish_check(&self, check: RivalCheck) {
         let RivalCheck { rival, resource, turns, before } = check;
         let Some(after) = self.read_contended(&resource, &rival, turns).await else { return };
@@ -61,8 +61,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns `None` if the object cannot be read, for example because the role does not include the verb `get`. If
-    /// the object cannot be read, the log names the writers without the fields.
+    /// Reads an object from the server. If the object cannot be read, for example because the role lacks the verb
+    /// `get`, logs the writers without the fields and returns `None`.
     async fn read_contended(&self, resource: &ApiResource, rival: &Rival, turns: usize) -> Option<Value> {
         let (key, kind) = (&rival.object, &resource.kind);
         let read = timeout(LONGEST, self.read_raw(resource, key)).await;

@@ -116,7 +116,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<T>();
         let mut patch = Patch::Apply(configuration);
         if let (Some(live), Patch::Apply(body)) = (&live, &mut patch) {
-            // Send the uid, so that a re-created child does not receive the configuration of the old child.
+            // Send the uid, so that a re-created child does not get the configuration of the deleted child.
             body["metadata"]["uid"] = live.uid().into();
         }
         let apply = Apply::begin(self.all_applied(), &target);
@@ -132,8 +132,8 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Returns the cache for the type of a child. Returns a terminal error if the controller does not own `T`, or if
-    /// the child is the reconciled object itself.
+    /// Returns the cache for a child of type `T`. Returns a terminal error if the controller does not own `T`, or if the
+    /// child is the reconciled object itself.
     fn cache_of_child<T: Resource>(&self, key: &ObjectKey) -> Result<&Cached<T>> {
         if key == self.key() && (T::API_VERSION, T::KIND) == (K::API_VERSION, K::KIND) {
             return Err(ReconcileError::terminal(format!(
@@ -144,14 +144,13 @@ impl<K: Resource> Context<K> {
         self.shared.caches.get_owned::<T>()
     }
 
-    /// Asks the server whether the owner of a new child still exists. If the owner was deleted and re-created, the
-    /// cache may still contain the old owner, although the child already belongs to the new owner. An apply with the
-    /// old owner would make the garbage collector delete the child.
+    /// Asks the server whether the owner of a new child still exists. If the owner was re-created, the cache may still
+    /// contain the old owner, although the child already belongs to the new owner. An apply with the old owner would then
+    /// make the garbage collector delete the child.
     async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
         if self.has_uid::<K>(self.key(), &owner.uid).await? { Ok(()) } else { Err(self.gone()) }
     }
 
-    /// Returns whether the server has an object with the given key and uid.
     async fn has_uid<T: Resource>(&self, key: &ObjectKey, uid: &str) -> Result<bool> {
         match self.cluster().api::<T>().metadata_only().get(key).await {
             Ok(stored) => Ok(stored.metadata.uid == uid),
@@ -160,8 +159,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Records an apply. Removes the uid from the configuration first, because the uid is only a precondition of the
-    /// request.
+    /// Records an apply. Removes the uid from the configuration, because it is only a precondition of the request.
     fn remember<T: Resource + Serialize>(&self, apply: Apply<'_>, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
@@ -205,9 +203,9 @@ impl<K: Resource> Context<K> {
         let newest = cached.get(&target.1);
         let is_cached = newest.is_some();
         let live = match newest {
-            // Without this check, a re-created object would get the status of the old object.
+            // Check the uid, because a re-created object must not get the status of the old object.
             Some(newest) => Some(newest).filter(|newest| self.is_reconciled(newest.uid())),
-            // A cleanup can write the status of an object that has lost its labels.
+            // A cleanup can write the status of an object that no longer has its labels.
             None => self.call.object.clone().filter(|_| self.shared.is_selective),
         };
         let Some(live) = live else { return Err(self.gone()) };
@@ -231,7 +229,7 @@ impl<K: Resource> Context<K> {
         let api = self.cluster().api::<K>();
         let mut patch = Patch::Apply(configuration);
         if let Patch::Apply(body) = &mut patch {
-            // The object may have been re-created since the cache was read.
+            // Send the uid, because the object may have been re-created since the cache was read.
             body["metadata"]["uid"] = live.uid().into();
         }
         let apply = Apply::begin(self.all_applied(), &target);
@@ -243,7 +241,7 @@ impl<K: Resource> Context<K> {
             Err(error) => return Err(error),
         };
         if is_cached {
-            // The watch never delivers an object outside of the selectors.
+            // Update the cache only for an object within the selectors, because the watch does not deliver other objects.
             cached.objects.wrote(stored.clone());
         }
         if let Some(overwritten) = overwritten {
@@ -311,8 +309,8 @@ impl<K: Resource> Context<K> {
             return Err(ReconcileError::terminal(format!("cannot delete {kind} {key:?}: {advice}")));
         }
         let preconditions = Preconditions { uid: Some(object.uid().into()), ..Preconditions::default() };
-        // The default of the API server for Jobs leaves their Pods behind. A policy would replace the policy of an earlier
-        // deletion, which the API server stores as a finalizer.
+        // By default, the API server keeps the Pods of a deleted Job. A policy would replace the policy of an earlier
+        // deletion, which the API server has stored as a finalizer.
         let has_policy = |name: &String| ["orphan", "foregroundDeletion"].contains(&name.as_str());
         let is_deleted = object.metadata().finalizers().iter().any(has_policy);
         let propagation_policy = (!is_deleted).then_some(PropagationPolicy::Background);
@@ -328,7 +326,7 @@ impl<K: Resource> Context<K> {
                 cached.map(|cached| cached.objects.deleted(object.clone()));
             }
             Err(error) if is_answer(&error, ApiError::is_object_not_found) => {}
-            // The precondition has failed, or the server rejected the deletion, for example because of an admission
+            // The precondition has failed, or the server has rejected the deletion, for example because of an admission
             // webhook.
             Err(error) if is_answer(&error, ApiError::is_conflict) => {
                 if self.has_uid::<T>(&object.key(), object.uid()).await? {
@@ -345,14 +343,14 @@ impl<K: Resource> Context<K> {
         if let Some(compared) = self.applied(|applied| applied.compare(target, configuration, live)) {
             return compared;
         }
-        // Do not hold the lock while serializing, because serialization can run user code.
+        // Serialize without holding the lock, because serialization can run user code.
         let Some(encoded) = encode(live) else { return Comparison::Changed };
         self.applied(|applied| applied.compare_fields(target, configuration, live, &encoded))
     }
 
-    /// Prepares the report for a field that this controller has to apply repeatedly. If a report is due, this method
-    /// reads the other field managers of the field from the server. The field managers must be read before the apply,
-    /// because the apply takes the field from them.
+    /// Prepares a report about a field that this controller has to apply repeatedly. If a report is due, reads the other
+    /// field managers of this field from the server. The managers must be read before the apply, because the apply takes
+    /// the field from them.
     async fn overwritten<T: Resource>(&self, target: &Target, path: Vec<String>, applied: &Value) -> Overwritten {
         let now = tokio::time::Instant::now();
         if !self.applied(|applied| applied.is_report_due(target, now)) {
@@ -368,8 +366,8 @@ impl<K: Resource> Context<K> {
         Overwritten { path, others }
     }
 
-    /// Counts an apply that changed an overwritten field. After many such applies, this method reports the other
-    /// writers of the field in the log and as an Event.
+    /// Counts an apply that changed an overwritten field. After many such applies, reports the other writers of the field
+    /// in the log and as an Event.
     fn count_revert<T>(&self, target: &Target, overwritten: &Overwritten, live: &T, stored: &T)
     where
         T: Resource + Serialize,
@@ -377,7 +375,7 @@ impl<K: Resource> Context<K> {
         let Overwritten { path, others } = overwritten;
         let is_unchanged = live.resource_version() == stored.resource_version()
             || encode(live).zip(encode(stored)).is_some_and(|(live, stored)| {
-                // Another writer may have added items to a list without affecting this field.
+                // Another writer may have added items to a list without changing this field.
                 contention::is_equal_at(path, &live, &stored) == Some(true)
             });
         if is_unchanged {
@@ -386,7 +384,7 @@ impl<K: Resource> Context<K> {
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
         let others = match others.is_empty() {
-            // Another controller of this program may use the same field manager.
+            // Another controller of this program may have the same field manager.
             true => "another writer or a controller with the same field manager".to_owned(),
             false => others.join(" and "),
         };
@@ -402,7 +400,6 @@ impl<K: Resource> Context<K> {
         self.event(EventType::Warning, "FieldContention", message);
     }
 
-    /// Returns the error for a status request whose response was a 404.
     async fn missing_status(&self, uid: &str) -> ReconcileError {
         match self.has_uid::<K>(self.key(), uid).await {
             Ok(true) => ReconcileError::terminal(format!(
@@ -435,7 +432,6 @@ impl<K: Resource> Context<K> {
         self.owner_reference().ok_or_else(|| self.gone())
     }
 
-    /// Returns whether `uid` is the uid of the reconciled object.
     pub(super) fn is_reconciled(&self, uid: &str) -> bool {
         self.call.object.as_ref().is_some_and(|object| object.uid() == uid)
     }
@@ -446,10 +442,10 @@ impl<K: Resource> Context<K> {
     }
 }
 
-/// A field that another writer has changed since it was last applied.
+/// A field that another writer has changed since this controller last applied it.
 struct Overwritten {
     path: Vec<String>,
-    /// The other field managers of the field, or an empty list if no report is due or if the managers are unknown.
+    /// The other managers of the field, or an empty list if no report is due or the managers are unknown.
     others: Vec<String>,
 }
 
@@ -463,8 +459,8 @@ fn encode(object: &impl Serialize) -> Option<Value> {
     }
 }
 
-/// Checks that the child is not controlled by another object. If the owner was re-created and the cache still contains
-/// the old owner, the new owner may control the child.
+/// Checks that no other object controls the child. The new owner may control the child if the owner was re-created and the
+/// cache still contains the old owner.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());

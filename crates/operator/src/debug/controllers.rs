@@ -7,12 +7,12 @@ use super::text::{seconds, shortened, time};
 
 /// The maximum number of keys in a list.
 const KEYS: usize = 10;
-/// The maximum number of keys in all lists of the same kind, for all controllers together.
+/// The maximum total number of keys in all lists of the same kind.
 const KEYS_IN_ALL: usize = 200;
-/// The maximum number of causes for each key in a list. The explanation of a single key includes all its causes.
+/// The maximum number of causes per key in a list. The explanation of a single key contains all its causes.
 const CAUSES: usize = 3;
 
-/// Returns the maximum number of keys in each list. The limit bounds the size of the response.
+/// Returns the maximum number of keys per list, which bounds the size of the response.
 pub(super) fn keys_per_list(controllers: usize) -> usize {
     (KEYS_IN_ALL / controllers.clamp(1, MOST)).min(KEYS)
 }
@@ -46,7 +46,7 @@ pub(super) fn explanation(controller: &ControllerStatus, explained: &Explained<S
     Explanation { controller: shortened(controller.name()), key: key(explained, usize::MAX) }
 }
 
-/// Returns the reconciliations that have blocked their threads for the longest time.
+/// Returns the reconciliations that have blocked their threads, longest first.
 fn blocked(controller: &ControllerStatus, keys: usize) -> Vec<Blocked> {
     let mut calls = controller.blocked_calls();
     calls.sort_by(|(_, one), (_, other)| other.cmp(one));

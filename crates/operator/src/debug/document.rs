@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// The version of the format. The version is incremented when a member is removed or its meaning changes.
+/// The version of the format, which is incremented when a member is removed or changes its meaning.
 pub(super) const FORMAT: u32 = 1;
 
-/// The maximum number of controllers in the list. Informers, checks and other lists have the same maximum.
+/// The maximum number of items in the lists of controllers, informers, checks and so on.
 pub(super) const MOST: usize = 100;
 
 #[derive(Serialize)]
@@ -48,9 +48,9 @@ pub(super) struct Lease {
     /// An empty string means that no replica holds the lease, and `None` means that the lease has not been read yet.
     pub(super) holder: Option<String>,
     pub(super) is_leader: bool,
-    /// The time until this replica's leadership term ends, if the lease is not renewed.
+    /// The number of seconds until this replica's leadership term ends without a renewal of the lease.
     pub(super) seconds_left: Option<f64>,
-    /// The last error of a request for the lease, or `None` if these requests succeed.
+    /// The last error of a request for the lease, or `None` if the last request succeeded.
     pub(super) last_error: Option<String>,
 }
 
@@ -86,10 +86,9 @@ pub(super) struct Blocked {
 pub(super) struct Key {
     pub(super) key: String,
     pub(super) state: KeyState,
-    /// The remaining delay of the key.
     pub(super) due_in_seconds: Option<f64>,
     pub(super) causes_total: u64,
-    /// The causes of the key, with the newest cause first.
+    /// The causes of the key, newest first.
     pub(super) causes: Vec<Event>,
     pub(super) last_call: Option<Call>,
 }
@@ -128,7 +127,7 @@ pub(super) struct Informer {
     pub(super) state: InformerState,
     pub(super) since: Option<String>,
     pub(super) objects: usize,
-    /// The number of objects that the list in progress has received.
+    /// The number of objects received so far by the list in progress.
     pub(super) received: Option<usize>,
     pub(super) problem: Option<String>,
     pub(super) undecodable: usize,
@@ -162,7 +161,7 @@ pub(super) struct Shard {
     pub(super) lease: Lease,
 }
 
-/// The numbers of controllers, informers and shards that are omitted from the lists.
+/// The numbers of controllers, informers and shards that the lists omit.
 #[derive(Serialize)]
 pub(super) struct LeftOut {
     pub(super) controllers: usize,

@@ -1,4 +1,4 @@
-//! Informers.
+//! The informers in `/debug.json`.
 
 use std::time::SystemTime;
 

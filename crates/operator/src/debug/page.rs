@@ -1,13 +1,13 @@
-//! The HTML page, a single file without external resources.
+//! The HTML page of the debug page: a single file without external resources.
 
 use http::header::CONTENT_SECURITY_POLICY;
 use http::{HeaderMap, HeaderValue};
 
 pub(super) const HTML: &str = include_str!("page.html");
 
-/// The content security policy. The policy allows only the script and style of the page, which it identifies by their
-/// digests. The policy also allows requests to the origin of the page. Even if a name or an error text were inserted as
-/// markup, the browser would not run or load anything else.
+/// The content security policy. The policy allows only the page's script and style, identified by their digests, and
+/// requests to the page's origin. Even if a name or an error text were inserted as markup, the browser would run or
+/// load nothing else.
 const POLICY: &str = "default-src 'none'; \
     script-src 'sha256-4uVN8OS0jWMtf4OVj3yogAbYyLQ/LAwj8wn2c4wg8AU='; \
     style-src 'sha256-OpN0YFr5y3ZLwUo1BejUpcrEwm+mVC4ZBBn70zZjn04='; \

@@ -2,16 +2,14 @@
 
 use percent_encoding::percent_decode_str;
 
-/// The controller and the key whose explanation is requested.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wanted {
     pub(super) controller: String,
-    /// The key in its text form.
     pub(super) key: String,
 }
 
-/// Returns the controller and the key from the query, or `None` if the query contains neither. The function ignores
-/// other parameters.
+/// Returns the controller and the key from the query, or `None` if the query contains neither. Ignores other
+/// parameters.
 ///
 /// # Errors
 ///
@@ -28,7 +26,7 @@ pub(super) fn parse(query: &str) -> Result<Option<Wanted>, String> {
 fn parameter(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.filter(|(found, _)| *found == name).map(|(_, value)| value).next()?;
-    // As in HTML forms, a plus sign represents a space.
+    // A plus sign represents a space, as in HTML forms.
     Some(percent_decode_str(&value.replace('+', " ")).decode_utf8_lossy().into_owned())
 }
 

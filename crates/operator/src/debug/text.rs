@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 
-/// The maximum length of a text, in characters. Error messages may contain whole responses, so they must be shortened.
+/// The maximum length of a text, in characters. Error messages must be shortened, because they may contain whole
+/// responses.
 const LONGEST: usize = 400;
 
 /// Returns the text, truncated to 400 characters. Control characters are removed, except for line breaks and tabs.
@@ -23,8 +24,7 @@ pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// Formats a time as RFC 3339 with milliseconds. A time outside of the range of RFC 3339 is replaced by the nearest
-/// valid time.
+/// Formats a time as RFC 3339 with milliseconds. A time outside of RFC 3339's range becomes the nearest valid time.
 pub(super) fn time(time: SystemTime) -> String {
     let limit = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
     format!("{:.3}", Timestamp::try_from(time).unwrap_or(limit))

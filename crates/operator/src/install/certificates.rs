@@ -1,15 +1,14 @@
-//! Copies CA certificates to the objects of a newer build, because certificates belong to the cluster and not to a
-//! build. A build therefore also replaces the CA certificates in the objects of a newer build if the webhooks of both
-//! builds have the same server.
+//! Copies this build's CA certificates into the objects of a newer build, because certificates belong to the cluster
+//! and not to a build. The condition is that the webhooks of both builds have the same server.
 
 use http::Uri;
 use serde_json::Value;
 
-/// The port of a webhook whose client configuration contains no port.
+/// The default port of a webhook's client configuration.
 const PORT: u64 = 443;
 
-/// Returns the CA certificates of the client configuration `own` if the client configuration `installed` has the same
-/// server but other certificates.
+/// Returns the CA certificates of the client configuration `own` if `installed` has the same server but other
+/// certificates.
 pub(super) fn replacement<'a>(own: &'a Value, installed: &Value) -> Option<&'a Value> {
     let bundle = own.get("caBundle")?;
     (server(own)? == server(installed)? && installed.get("caBundle") != Some(bundle)).then_some(bundle)

@@ -1,4 +1,5 @@
-//! Installs webhook configurations. As with definitions, this build keeps the configurations of a newer build.
+//! Installs webhook configurations. As with CustomResourceDefinitions, this build keeps the configurations of a newer
+//! build.
 
 use std::cmp::Ordering;
 
@@ -15,8 +16,8 @@ use super::{ADOPTIONS, Installer, Retries, managers};
 use crate::error::OperatorError;
 
 impl Installer {
-    /// Applies a webhook configuration, unless a newer build has installed its configuration. Failed requests are
-    /// retried indefinitely, unless the server rejects the request. Passes each failure to `report`.
+    /// Applies a webhook configuration, unless a newer build has installed it. Retries failed requests indefinitely,
+    /// unless the server rejects the request. Passes each failure to `report`.
     pub(crate) async fn configure<T>(
         &self,
         cluster: &Cluster,
@@ -61,8 +62,8 @@ impl Installer {
                 }
                 Err(error) => return Err(error),
             }
-            // Because of the resourceVersion, the server returns a conflict if another build has written the
-            // configuration since it was read.
+            // With this resourceVersion, the server returns a conflict if another build has written the configuration
+            // since the read.
             own["metadata"]["resourceVersion"] = installed["metadata"]["resourceVersion"].clone();
             return api.patch(name, &Patch::Apply(own), &WriteOptions::apply(&self.field_manager)).await.map(drop);
         }
@@ -74,7 +75,7 @@ fn version(configuration: &Value) -> Option<&str> {
 }
 
 /// Returns a JSON patch that copies the certificates from `own` to the webhooks of `installed` that have the same server.
-/// Returns `None` if nothing changes.
+/// Returns `None` if the patch would change nothing.
 fn certificates(own: &Value, installed: &Value) -> Option<Value> {
     let own = own["webhooks"].as_array()?;
     let webhooks = installed["webhooks"].as_array()?.iter().map(|webhook| &webhook["clientConfig"]);

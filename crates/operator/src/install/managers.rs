@@ -1,12 +1,11 @@
 //! Converts the managed fields of objects that this program has created or patched.
 //!
-//! An object is first installed with a create request, which fails if another build has already created the object. If
-//! a field manager first creates and then applies an object, it owns each field twice: with the operation `Update` and
-//! with the operation `Apply`. Fields are also owned twice if an older build patches the certificates of a newer
-//! build's object. An apply could never remove a field that is owned twice. This module therefore merges all entries of
-//! the field manager into one entry with the operation `Apply`, like client-go's `csaupgrade`. The create request also
-//! makes the field manager the owner of the server's default values. The next apply gives up the ownership of these
-//! fields.
+//! An object is first installed with a create request, which fails if another build has already created the object. If a
+//! field manager first creates and then applies an object, it owns each field twice: with the operation `Update` and
+//! with the operation `Apply`. The same happens if an older build patches the certificates of a newer build's object. An
+//! apply could never remove a field that is owned twice. This module therefore merges all entries of the field manager
+//! into one entry with the operation `Apply`, like client-go's `csaupgrade`. The create request also makes the field
+//! manager the owner of the server's default values. The next apply gives up this ownership.
 
 use pintle_cluster::Cluster;
 use pintle_meta::{ApiError, Patch, Resource, WriteOptions};
@@ -36,8 +35,8 @@ async fn read<T: Resource>(cluster: &Cluster, name: &str) -> Result<Value, ApiEr
     Ok(request.object().await?)
 }
 
-/// Merges the entries of the field manager. Returns `true` if the object was changed. The error is `Invalid` if the
-/// server has moved the managed fields since the read.
+/// Merges the entries of the field manager in the managed fields of an object. Returns `true` if this changed the
+/// object. The error is `Invalid` if the server has moved the entries since the object was read.
 pub(super) async fn adopt<T: Resource + DeserializeOwned>(
     cluster: &Cluster,
     name: &str,
@@ -49,8 +48,8 @@ pub(super) async fn adopt<T: Resource + DeserializeOwned>(
     Ok(true)
 }
 
-/// Returns the JSON patch for the managed fields of an object. The patch does not check the resourceVersion, because the
-/// server writes the status of a new definition at the same time.
+/// Returns the JSON patch that merges the entries in an object's managed fields. The patch does not check the
+/// resourceVersion, because the server writes the status of a new definition at the same time.
 fn adoption(stored: &Value, manager: &str) -> Option<Value> {
     let entries = stored["metadata"]["managedFields"].as_array()?.iter().enumerate();
     let is_own = |entry: &Value| entry["manager"] == manager && entry.get("subresource").is_none();
@@ -73,7 +72,8 @@ fn adoption(stored: &Value, manager: &str) -> Option<Value> {
     Some(patch.into())
 }
 
-/// Adds the field set `more` to the field set `all`. A field set contains the fields of each object as a map.
+/// Adds the field set `more` to the field set `all`. A field set is a map in which each value is the field set of the
+/// members of a field.
 fn add_fields(all: &mut Value, more: &Value) {
     for (name, fields) in more.as_object().into_iter().flatten() {
         add_fields(&mut all[name], fields);

@@ -1,29 +1,29 @@
 //! Determines whether this build may replace the installed CustomResourceDefinition.
 //!
-//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last. A
-//! replica of the old build must not restore the old schema.
+//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last,
+//! and it must not restore the old schema.
 
 use std::cmp::Ordering;
 
 use pintle_crd::CustomResourceDefinition;
 use semver::Version;
 
-/// How this build handles the installed definition.
+/// The decision of this build about the installed definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Apply,
-    /// Keep the installed definition. Contains the reason.
+    /// Keep the installed definition, for this reason.
     Keep(String),
-    /// Fail, because this build must not replace the installed definition and cannot use it. Contains the reason.
+    /// Fail for this reason, because this build cannot replace the installed definition and cannot use it.
     Refuse(String),
 }
 
 /// Compares the definition of this build with the installed definition.
 ///
 /// - If this build has a higher version, it replaces the installed definition.
-/// - If this build has a lower version, it keeps the installed definition. If the versions are equal or unknown, this
-///   build keeps the installed definition only if replacing it would remove a served version.
-/// - This build fails if it keeps a definition that does not serve all of this build's versions.
+/// - If this build has a lower version, it keeps the installed definition. If the versions are equal or unknown, it
+///   keeps the installed definition only if replacing it would remove a served version.
+/// - If a definition that this build must keep does not serve all of this build's versions, the build fails.
 pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Decision {
     let removed = not_served_by(own, installed);
     let by = match installed.package_version() {
@@ -52,7 +52,7 @@ fn order(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -
     order_of(own.package_version(), installed.package_version())
 }
 
-/// Compares two builds' versions. Returns `None` if a version is missing or is not a valid semantic version.
+/// Compares the versions of two builds. Returns `None` if a version is missing or not a valid semantic version.
 pub(crate) fn order_of(own: Option<&str>, installed: Option<&str>) -> Option<Ordering> {
     let parse = |version: Option<&str>| Version::parse(version?).ok();
     Some(parse(own)?.cmp_precedence(&parse(installed)?))

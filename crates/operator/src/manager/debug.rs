@@ -1,4 +1,4 @@
-//! The settings and the user documentation of the debug page.
+//! The settings of the debug page and its documentation for users.
 
 use pintle_sharding::ShardsStatus;
 

@@ -20,16 +20,16 @@ use crate::error::OperatorError;
 use crate::install::Installer;
 use crate::serve::Check;
 
-/// How long a starting manager with several clusters waits for unreachable clusters.
+/// The time for which a starting manager with several clusters waits for unreachable clusters.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default)]
 pub(super) enum Progress {
     #[default]
     Done,
-    /// The first attempt is running. The text names the condition that the installation waits for.
+    /// The first attempt is running and waits for the condition that the text names.
     Waits(String),
-    /// The last attempt failed. Contains the reason.
+    /// The last attempt failed for this reason.
     Fails(String),
 }
 
@@ -58,18 +58,18 @@ impl Reporter {
 /// The last step in the manager's own cluster: the registration of the webhooks.
 #[cfg_attr(not(feature = "webhook"), allow(dead_code, reason = "only the feature has webhooks"))]
 pub(super) struct Registration {
-    /// What the installation waits for during this step.
+    /// The condition that the installation waits for during this step.
     pub(super) waiting: String,
     pub(super) run: Box<dyn FnOnce(Reporter) -> Registering + Send>,
 }
 
 pub(super) type Registering = Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send>>;
 
-/// The installations in all clusters. Each cluster has its own task, so that an unreachable cluster does not delay the
-/// other clusters. Dropping an `Installations` aborts the tasks.
+/// The installations in all clusters. Each cluster has a separate task, so that an unreachable cluster does not delay
+/// the other clusters. Dropping the `Installations` aborts these tasks.
 pub(super) struct Installations {
     tasks: JoinSet<Result<(), OperatorError>>,
-    /// The clusters. The first element is the manager's own cluster.
+    /// The clusters, starting with the manager's own cluster.
     #[cfg(feature = "webhook")]
     clusters: Vec<Cluster>,
     /// The state of each cluster, in the order of the clusters.
@@ -79,8 +79,8 @@ pub(super) struct Installations {
 }
 
 impl Manager {
-    /// Starts the installations. `registration` runs after the definitions are installed in the manager's own cluster.
-    /// If there are several clusters, this method also adds a readiness check for each cluster.
+    /// Starts the installations. `registration` runs after the definitions were installed in the manager's own cluster.
+    /// If there are several clusters, it also adds a readiness check for each cluster.
     pub(super) fn start_installations(&mut self, registration: Option<Registration>) -> Installations {
         let mut all = vec![(self.cluster.clone(), std::mem::take(&mut self.definitions), registration)];
         for (cluster, definition) in std::mem::take(&mut self.other_definitions) {
@@ -144,8 +144,8 @@ async fn install(
 }
 
 impl Installations {
-    /// Returns a future that waits until everything is installed in `cluster`. The future never completes if an
-    /// installation fails, because the manager then ends.
+    /// Returns a future that waits until everything is installed in `cluster`. If an installation fails, this future
+    /// never completes, because the manager then ends.
     #[cfg(feature = "webhook")]
     pub(super) fn done(&self, cluster: &Cluster) -> impl Future<Output = ()> + Send + use<> {
         let index = self.clusters.iter().position(|known| known.is_same(cluster));
@@ -159,9 +159,8 @@ impl Installations {
         }
     }
 
-    /// Waits until everything is installed. With several clusters, this method only waits for the first attempt in each
-    /// cluster, and for at most [`PATIENCE`]. Returns `false` if a stop was requested, because the manager must not
-    /// continue.
+    /// Waits until everything is installed. With several clusters, it only waits for the first attempt in each cluster,
+    /// and at most for [`PATIENCE`]. Returns `false` if a stop was requested and the manager must not continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -200,7 +199,7 @@ fn waits_for(definition: &CustomResourceDefinition) -> String {
 fn joined(ended: Result<Result<(), OperatorError>, JoinError>) -> Result<(), OperatorError> {
     match ended {
         Ok(ended) => ended,
-        // The tasks are never aborted, so a `JoinError` is always a panic.
+        // A `JoinError` is always a panic, because the tasks are never aborted.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

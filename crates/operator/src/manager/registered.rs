@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::error::OperatorError;
 use crate::install::{Installer, LIMIT};
 
-/// The minimum interval at which the file is read.
+/// The minimum interval between two reads of the file.
 const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 /// The webhooks of a manager in one cluster, after the installation.
@@ -19,8 +19,8 @@ pub(super) struct Registered {
     pub(super) webhooks: Webhooks,
     pub(super) authority: Authority,
     pub(super) cluster: Cluster,
-    /// Whether the cluster is the manager's own cluster. Webhook configurations are only applied to the manager's own
-    /// cluster.
+    /// Whether the cluster is the manager's own cluster. Only the manager's own cluster contains its webhook
+    /// configurations.
     pub(super) is_own: bool,
     pub(super) version: Option<String>,
     pub(super) definitions: Vec<CustomResourceDefinition>,
@@ -28,7 +28,7 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Registers the webhooks again each time the CA certificates change. Never returns.
+    /// Registers the webhooks again after each change of the CA certificates, and never returns.
     pub(super) async fn keep(mut self) {
         loop {
             let new = self.authority.changed().await;
@@ -61,11 +61,9 @@ impl Registered {
     }
 }
 
-/// Reads the CA certificates.
 pub(super) struct Authority {
     files: CertificateFiles,
     registered: Vec<u8>,
-    /// The problem that occurred in the last read, if any.
     problem: Option<String>,
 }
 
@@ -74,12 +72,12 @@ impl Authority {
         Self { files, registered, problem: None }
     }
 
-    /// Waits until the certificates in the file differ from the registered certificates. Returns the new certificates.
+    /// Waits until the file contains other certificates than the registered ones, and returns them.
     async fn changed(&mut self) -> Vec<u8> {
         loop {
             sleep(self.files.period.max(MIN_PERIOD)).await;
             let files = self.files.clone();
-            // Use a blocking task, because accessing the file system can block.
+            // Read the file in a blocking task, because file system accesses can block.
             let read = tokio::task::spawn_blocking(move || files.read_authority().map_err(|error| error.to_string()));
             match read.await.unwrap_or_else(|panic| Err(panic.to_string())) {
                 Ok(new) => {
@@ -135,7 +133,6 @@ mod tests {
 
     use super::*;
 
-    /// Counts log events.
     struct Count(Arc<AtomicUsize>);
 
     impl Subscriber for Count {
@@ -154,8 +151,8 @@ mod tests {
         fn exit(&self, _: &Id) {}
     }
 
-    /// The paused clock advances only while all tasks are idle. If the task read the file without a delay, the test would
-    /// never end.
+    /// The paused clock advances only while all tasks are idle. If the task read the file in a loop without a delay, the
+    /// test would never end.
     #[tokio::test(start_paused = true)]
     async fn unreadable_authority_is_reported_once() {
         let warnings = Arc::new(AtomicUsize::new(0));

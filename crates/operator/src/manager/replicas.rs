@@ -22,7 +22,7 @@ pub(super) struct Sharded {
     pub(super) bind: BindShards,
 }
 
-/// Adds the controllers of all shards to the underlying manager.
+/// Adds a sharded controller to the underlying manager.
 type BindShards = Box<dyn FnOnce(Engine, &Surroundings, Shards<Api<Lease>>) -> Engine + Send>;
 
 impl Manager {

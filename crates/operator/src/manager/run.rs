@@ -52,14 +52,14 @@ impl Manager {
         self.boxed_run(stop).await
     }
 
-    /// Boxing the future ensures that its code is compiled once in this crate instead of in each program.
+    /// Boxes the future, so that its code is compiled once in this crate instead of in each program.
     #[inline(never)]
     fn boxed_run<'a>(
         self,
         stop: &'a CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Result<(), OperatorError>> + Send + 'a>> {
         Box::pin(async move {
-            // If a component fails, the underlying manager cancels this token to stop the other components.
+            // If a component fails, the underlying manager stops the other components by cancelling this token.
             let stop = &stop.child_token();
             let cluster = self.owns_cluster.then(|| self.cluster.clone());
             let limit = self.config.graceful_shutdown_timeout;
@@ -72,7 +72,7 @@ impl Manager {
         })
     }
 
-    /// Runs all parts. Sets `stopped` to the second value that [`run_until_stopped`] returns.
+    /// Runs all components of the manager. Sets `stopped` to the second value that [`run_until_stopped`] returns.
     async fn run_parts(mut self, stop: &CancellationToken, stopped: &mut Option<Instant>) -> Result<(), OperatorError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
@@ -167,7 +167,7 @@ impl Manager {
         config.metrics.get_or_insert_with(|| Arc::new(self.metrics.clone()));
     }
 
-    /// Starts the server for probes, metrics and the debug page. Returns `None` if no address is configured.
+    /// Starts the server for probes, metrics and the debug page, if an address is configured.
     async fn serve_pages(
         &mut self,
         status: ManagerStatus,
@@ -197,8 +197,8 @@ impl Manager {
     }
 }
 
-/// Runs the underlying manager. The second value is the time at which a stop was requested or a component failed. The
-/// second value is `None` if neither has happened.
+/// Runs the underlying manager. The second result is the time at which a stop was requested or a component failed, if
+/// either has happened.
 async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
     let mut run = pin!(engine.run_and_cancel(stop));
     tokio::select! {
@@ -211,12 +211,13 @@ async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<
     }
 }
 
-/// Returns the remaining part of the shutdown timeout `limit`, which started at `stopped`.
+/// Returns the part of the shutdown timeout `limit` that is left after `stopped`.
 fn left(limit: Duration, stopped: Option<Instant>) -> Duration {
     stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()))
 }
 
-/// Converts the error. If the cause is an `OperatorError` from an installation, this function returns this error.
+/// Converts the error. If the cause of the error is an `OperatorError` from an installation, returns this
+/// `OperatorError`.
 fn operator_error(error: ManagerError) -> OperatorError {
     match error {
         ManagerError::Runnable { name, cause } => match cause.downcast::<OperatorError>() {

@@ -42,11 +42,11 @@ pub(super) struct Served {
     /// The definitions with a conversion webhook, and their clusters. The CA certificates are part of the definitions.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
     version: Option<String>,
-    /// Why the readiness check fails, or `None` after the webhooks have been registered.
+    /// The reason why the readiness check fails, or `None` after the webhooks are registered.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
-    /// A task that returns the time at which the stop was requested.
+    /// Returns the time of the stop request.
     stopped: AbortOnDropHandle<Instant>,
 }
 
@@ -177,10 +177,9 @@ impl Served {
         Registration { waiting: waiting.into(), run: Box::new(|reporter| Box::pin(run(reporter))) }
     }
 
-    /// Reapplies the configurations and definitions when the CA certificates change. Each cluster has its own task, so
-    /// that an unreachable cluster does not delay the other clusters. Each task starts after the installation in its
-    /// cluster, because the installation could otherwise restore the old certificates. Dropping the returned handles
-    /// aborts the tasks.
+    /// Reapplies the configurations and definitions when the CA certificates change. Each cluster has a separate task,
+    /// so that an unreachable cluster does not delay the other clusters. A task starts after the installation in its
+    /// cluster, which could otherwise restore the old certificates. Dropping the returned handles aborts the tasks.
     pub(super) fn keep_registered(
         &self,
         own: &Cluster,
@@ -216,8 +215,8 @@ impl Served {
         tasks.collect()
     }
 
-    /// Stops the server. In-flight requests may take up to [`DRAIN`], but not longer than the remaining shutdown
-    /// timeout. `limit` is the full shutdown timeout.
+    /// Stops the server. In-flight requests may take up to [`DRAIN`], but at most the remaining shutdown timeout.
+    /// `limit` is the full shutdown timeout.
     pub(super) async fn finish(self, limit: Duration) {
         let since = if self.stopped.is_finished() { self.stopped.await.ok() } else { None };
         let left = since.map_or(DRAIN, |since| limit.saturating_sub(since.elapsed()).min(DRAIN));

@@ -1,4 +1,4 @@
-//! Tests of applies. Tests that the context only sends requests that would change something.
+//! Tests of applies. The context must only send requests that would change something.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn unchanged_applies_send_no_request() {
             result
         }
     };
-    // Every change causes a reconciliation, including the controller's own status writes.
+    // Each change causes a reconciliation, including the controller's writes of the status.
     let controller = Controller::<Website>::new().owns::<ConfigMap>().when(ResourceVersionChanged).reconcile(reconcile);
     let running = Running::start(world.manager().controller(controller));
     for value in ["1", "2", "3"] {
@@ -41,7 +41,7 @@ async fn unchanged_applies_send_no_request() {
     running.stop().await.unwrap();
 }
 
-/// Deleted children are forgotten, but existing children must be remembered.
+/// The controller must forget deleted children, but remember existing children.
 #[tokio::test]
 async fn many_unchanged_children_are_applied_once() {
     const CHILDREN: u64 = 100;
@@ -98,7 +98,7 @@ struct Secret {
 }
 pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
 
-/// The server converts `stringData` to `data`, so the stored object never contains `stringData`.
+/// The server converts `stringData` to `data`, so the stored object never contains the applied field.
 #[tokio::test]
 async fn field_that_the_server_converts_is_restored() {
     let world = World::with_site("blog").await;
@@ -142,7 +142,7 @@ async fn field_that_the_server_converts_is_restored() {
     running.stop().await.unwrap();
 }
 
-/// The second apply omits a field of the first apply, so the server removes the field.
+/// The second apply omits a field of the first apply, so the server removes this field.
 #[tokio::test]
 async fn dropped_field_is_removed() {
     let world = World::with_site("blog").await;
@@ -186,7 +186,7 @@ async fn write_step(cx: &Context<Website>, step: &str, is_status: bool) -> Resul
     Ok(())
 }
 
-/// Runs `write_step` for several steps. The server executes steps 2 and 3, but the responses are lost.
+/// Runs `write_step` for several steps, and loses the responses to the steps 2 and 3.
 async fn take_back_an_apply_with_a_lost_answer(is_status: bool) -> World {
     let world = World::with_site("blog").await;
     let (called, mut calls) = unbounded_channel();

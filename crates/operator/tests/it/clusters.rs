@@ -18,7 +18,7 @@ fn controller() -> pintle_operator::ControllerBuilder<Website> {
     Controller::<Website>::new().owns::<ConfigMap>()
 }
 
-/// The other cluster is first unreachable, then becomes reachable, and is finally shut down.
+/// The other cluster is first unreachable, then reachable, and is finally shut down.
 #[tokio::test]
 async fn unreachable_cluster_does_not_stop_the_others() {
     let home = World::with_site("blog").await;

@@ -43,7 +43,7 @@ where
     let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // The test may drop the receiver after the first result.
+            // Ignore the error, because the test may drop the receiver after the first result.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -89,7 +89,7 @@ struct Tenant {
     status: Option<Value>,
 }
 
-/// Creates a cluster-scoped tenant, and runs a controller whose reconciler calls `probe`. Returns the first result of
+/// Runs a controller for a cluster-scoped tenant, whose reconciler calls `probe`. Returns the first result of
 /// `probe`.
 async fn probe_tenant<T, Fut>(
     world: &World,
@@ -104,7 +104,7 @@ where
     let reconcile = move |_: Arc<Tenant>, cx: Context<Tenant>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // The test may drop the receiver after the first result.
+            // Ignore the error, because the test may drop the receiver after the first result.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -190,7 +190,7 @@ async fn create_in_an_uncached_namespace_is_refused() {
     assert_terminal(&error.await, "cannot create ConfigMap in the namespace \"kube-system\"");
 }
 
-/// A controller that only reads ConfigMaps would not notice when an applied child is deleted.
+/// A controller that only reads ConfigMaps would not notice the deletion of a child that it has applied.
 #[tokio::test]
 async fn child_of_a_kind_only_read_is_refused() {
     let world = World::with_site("blog").await;
@@ -236,7 +236,7 @@ async fn delete_without_uid_is_a_terminal_error() {
     assert!(world.child("other").await.is_ok());
 }
 
-/// Makes the next matching request fail with a 404 without a `Status` object, as if it came from a proxy.
+/// Lets the next matching request fail with a 404 without a `Status` object, as if a proxy had responded.
 fn answer_as_a_proxy(world: &World, verb: RequestVerb, resource: &str, subresource: &str) {
     let page = Fault::Answer(Answer { body: Some("no backend".into()), ..Answer::new(404) });
     world.cluster.server().unwrap().faults().add(Rule {
@@ -289,7 +289,7 @@ async fn refused_deletion_is_an_error() {
     assert!(world.child("child").await.is_ok());
 }
 
-/// Without a propagation policy, the API server would remove the owner from the ConfigMap instead of deleting it.
+/// Without a propagation policy, the API server would only remove the owner from the ConfigMap.
 #[tokio::test]
 async fn deletion_of_a_job_deletes_its_dependents() {
     #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -336,7 +336,7 @@ async fn deletion_leaves_a_recreated_object() {
     assert!(world.child("child").await.unwrap().data.contains_key("c"));
 }
 
-/// The watch delivers no events, so the cache does not receive the re-created child.
+/// The cache does not contain the re-created child, because the watch delivers no events.
 #[tokio::test]
 async fn recreated_child_does_not_get_the_old_configuration() {
     let world = World::with_site("blog").await;
@@ -438,7 +438,7 @@ async fn reads_include_own_writes_at_once() {
     .await;
 }
 
-/// A task may outlive the reconciliation that spawned it, but it must not write after the end of the leadership term.
+/// A task may outlive the reconciliation that spawned it, but it must not write after the leadership term.
 #[tokio::test]
 async fn write_after_the_term_is_refused() {
     let world = World::with_site("blog").await;

@@ -76,7 +76,7 @@ async fn json_shows_the_state_after_known_events() {
     troubles.stop().await;
 }
 
-/// The text [`HOSTILE`] as the page shows it. Only the control character of the text is different.
+/// The text that the page shows for [`HOSTILE`], which differs only in the control character.
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -160,8 +160,8 @@ async fn debug_page_can_be_switched_off() {
     running.stop().await.unwrap();
 }
 
-/// The queue contains 100,000 keys with long names and long errors. Characters of four bytes make the texts as large as
-/// possible.
+/// The queue contains 100,000 keys with long names and long error texts. Characters of four bytes make the texts as
+/// large as possible.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answer_is_bounded_with_many_keys() {
     const KEYS: usize = 100_000;

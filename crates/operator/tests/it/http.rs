@@ -10,16 +10,15 @@ use crate::support::soon;
 /// The URL of a server that does not exist. Binding port 0 never returns this privileged port.
 pub(crate) const UNREACHABLE: &str = "http://127.0.0.1:1";
 
-/// Returns a listener for a manager, and its address.
 pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
-/// A loopback address to which a test can bind a server later. On Linux, no other socket gets this port while this value
-/// exists. The server can still bind the port, because both sockets set `SO_REUSEADDR` and this socket does not listen.
-/// Other systems reject the second socket, so the port is not reserved there.
+/// A loopback address to which a test can bind a server later. On Linux, no other socket gets this port while a
+/// `ReservedAddress` exists. The server can still bind the port, because both sockets set `SO_REUSEADDR` and this socket
+/// does not listen. On other systems the port is not reserved, because they reject the second socket.
 pub(crate) struct ReservedAddress {
     pub(crate) address: SocketAddr,
     _socket: Option<TcpSocket>,

@@ -52,7 +52,7 @@ async fn stop_ends_a_pending_installation() {
 #[tokio::test]
 async fn installation_looks_the_resource_up_in_discovery() {
     let world = World::start().await;
-    // Of all requests, only discovery requests have no resource.
+    // Only discovery requests have no resource.
     let lookups = || {
         let audit = world.cluster.server().unwrap().audit();
         audit.records().iter().filter(|record| record.resource.is_empty()).count()
@@ -64,8 +64,8 @@ async fn installation_looks_the_resource_up_in_discovery() {
     assert_eq!(lookups(), 2, "the definition was established");
 }
 
-/// Returns the definition of websites for a build with the package version `package` and the API versions `versions`.
-/// `maximum` is part of the schema, so that builds can have different schemas.
+/// Returns the definition of websites in a build with the package version `package` and the API versions `versions`.
+/// `maximum` is a part of the schema, by which the schemas of builds can differ.
 fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceDefinition {
     let mut definition = Website::crd().with_package_version(package);
     let first = definition.spec["versions"][0].take();
@@ -82,7 +82,7 @@ fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceD
 }
 
 impl World {
-    /// Starts a replica that installs `definition`, and stops it when it is running.
+    /// Starts a replica that installs `definition`, and stops the replica when it is running.
     async fn run_build(&self, definition: CustomResourceDefinition) -> Result<(), OperatorError> {
         self.run_build_with(definition, false).await
     }
@@ -140,7 +140,7 @@ async fn rollback_replaces_the_newer_definition() {
     world.run_build(definition("1.1.0", &["v1", "v2"], 200)).await.unwrap();
     world.run_build_with(old(), true).await.unwrap();
     assert_eq!(world.installed().await, state(&["v1"], 100, "1.0.0"));
-    // The older build needs version v3, which the installed definition does not contain.
+    // The older build requires version v3, which the installed definition lacks.
     world.run_build(definition("2.0.0", &["v1", "v2"], 200)).await.unwrap();
     let error = world.run_build(definition("1.0.0", &["v1", "v3"], 100)).await.unwrap_err();
     assert!(matches!(error, OperatorError::Definition { .. }), "{error}");
@@ -186,7 +186,7 @@ async fn definition_that_changes_after_the_read_is_decided_again() {
     world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
     let definitions = world.cluster.api::<CustomResourceDefinition>();
     let faults = world.cluster.server().unwrap().faults();
-    // The apply of the older build is delayed until the newer build has written the definition.
+    // Delay the older build's apply until the newer build has written the definition.
     let delayed =
         faults.add(Rule { fault: Fault::Delay(Duration::from_millis(500)), ..answer(RequestVerb::Patch, 200) });
     let older = world.run_build(definition("1.0.1", &["v1"], 101));
@@ -200,7 +200,7 @@ async fn definition_that_changes_after_the_read_is_decided_again() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The first read returns an outdated 404.
+/// The first read returns 404, although the definition already exists.
 #[tokio::test]
 async fn newer_definition_that_appears_after_the_read_stays() {
     let world = World::start().await;
@@ -211,8 +211,8 @@ async fn newer_definition_that_appears_after_the_read_stays() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The definition is first installed with a create request. Later builds must be able to remove the fields that this
-/// request has created.
+/// The definition is first installed with a create request. Later builds must be able to remove the fields of this
+/// request.
 #[tokio::test]
 async fn field_of_the_first_installation_can_be_removed() {
     let world = World::start().await;
@@ -225,8 +225,8 @@ async fn field_of_the_first_installation_can_be_removed() {
     assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
-/// The patch that turns the create request's fields into applied fields fails. Without this patch, an apply could never
-/// remove the annotation.
+/// The first patch fails that would turn the create request's fields into applied fields. Without this patch, an apply
+/// could never remove the annotation.
 #[tokio::test]
 async fn failed_adoption_is_repeated_before_the_apply() {
     let world = World::start().await;
@@ -239,7 +239,7 @@ async fn failed_adoption_is_repeated_before_the_apply() {
     assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
-/// Returns a definition with a conversion webhook at `url`, and its new certificate.
+/// Returns a definition with a conversion webhook at `url` and a new certificate, and this certificate.
 fn converted(package: &str, maximum: u32, url: &str) -> (CustomResourceDefinition, String) {
     let key = rcgen::generate_simple_self_signed(["webhooks.example.com".to_owned()]).unwrap();
     let bundle = base64::engine::general_purpose::STANDARD.encode(key.cert.pem());
@@ -249,8 +249,7 @@ fn converted(package: &str, maximum: u32, url: &str) -> (CustomResourceDefinitio
     (definition, bundle)
 }
 
-/// After a rollback, only replicas of the old build may run. The conversion webhook of the old build must continue to
-/// work.
+/// After a rollback, only replicas of the old build may run. The old build's conversion webhook must continue to work.
 #[tokio::test]
 async fn kept_definition_gets_new_webhook_certificates() {
     let world = World::start().await;

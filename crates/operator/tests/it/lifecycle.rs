@@ -89,7 +89,7 @@ async fn condition_keeps_its_transition_time() {
     running.stop().await.unwrap();
 }
 
-/// Because the caches are delayed, each controller reads an outdated condition of the other controller.
+/// Each controller reads an outdated condition of the other controller, because the caches are delayed.
 #[tokio::test]
 async fn condition_of_another_controller_is_not_reverted() {
     let world = World::with_site("blog").await;
@@ -128,8 +128,8 @@ async fn condition_of_another_controller_is_not_reverted() {
     running.stop().await.unwrap();
 }
 
-/// After a restart, the process finds its own conditions in `managedFields`. The restarted process does not change the
-/// conditions of other field managers.
+/// After a restart, the process reads from `managedFields` which conditions it has set. The restarted process does
+/// not change the conditions of other field managers.
 #[tokio::test]
 async fn restart_keeps_own_conditions() {
     let world = World::with_site("blog").await;
@@ -165,7 +165,7 @@ async fn gone_is_not_called_for_other_namespaces() {
     gone_is_not_called(Controller::<Website>::new().namespace("elsewhere"), "elsewhere").await;
 }
 
-/// The object belongs to the operator of its own namespace, which may have the same finalizer.
+/// The object belongs to the operator of its namespace, which may use the same finalizer.
 #[tokio::test]
 async fn terminating_object_of_another_namespace_is_not_cleaned_up() {
     let world = World::with_site("blog").await;
@@ -196,7 +196,7 @@ async fn terminating_object_of_another_namespace_is_not_cleaned_up() {
     running.stop().await.unwrap();
 }
 
-/// The cache is delayed, so it contains the object for a second after the finalizer was removed.
+/// The cache is delayed, so it still contains the object for a second after the finalizer was removed.
 #[tokio::test]
 async fn key_of_a_removed_object_causes_no_second_cleanup() {
     let world = World::with_site("blog").await;
@@ -338,8 +338,8 @@ async fn gone_is_not_called_for_undecodable_objects() {
     gone_is_not_called(Controller::<OwnedWebsite>::new(), "default").await;
 }
 
-/// Triggers the existing object `blog`, which is not in the controller's cache, and an object that does not exist in
-/// `namespace`.
+/// Triggers the existing object `blog`, which is missing in the controller's cache, and an object that does not exist
+/// in `namespace`.
 async fn gone_is_not_called<K: Resource + Serialize + DeserializeOwned>(
     controller: ControllerBuilder<K>,
     namespace: &str,
@@ -355,7 +355,7 @@ async fn gone_is_not_called<K: Resource + Serialize + DeserializeOwned>(
         })
         .reconcile(async |_: Arc<K>, _: Context<K>| Ok(Action::await_change()));
     let running = Running::start(world.manager().controller(controller));
-    // The controller processes one key at a time, in this order.
+    // The controller processes these keys one at a time, in this order.
     trigger.trigger(ObjectKey::new("default", "blog"));
     trigger.trigger(ObjectKey::new(namespace, "missing"));
     assert_eq!(soon(gone.recv()).await.unwrap(), ObjectKey::new(namespace, "missing"));
@@ -419,7 +419,7 @@ async fn impossible_names_end_the_manager_at_start() {
     }
 }
 
-/// The server never responds to Event requests, so the manager drops the pending Events after the shutdown timeout.
+/// The server never responds to Event requests, so the manager must drop pending Events after the shutdown timeout.
 #[tokio::test]
 async fn pending_events_do_not_prolong_the_stop() {
     let world = World::with_site("blog").await;
@@ -445,7 +445,7 @@ async fn pending_events_do_not_prolong_the_stop() {
     assert!(start.elapsed() < Duration::from_secs(4), "Events had 5 s more: {:?}", start.elapsed());
 }
 
-/// The manager stops before it has installed the definition, and therefore before it runs any part.
+/// The manager stops before it has installed the definition, and therefore before it runs its components.
 #[tokio::test]
 async fn early_stop_writes_pending_events_and_closes_the_informers() {
     let world = World::start().await;

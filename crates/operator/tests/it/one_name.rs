@@ -41,7 +41,7 @@ async fn one_name_is_used_everywhere() {
     let shard = format!("{NAME}-sharded-0-of-1");
     eventually("the Lease of the shard", async || leases.get(&*shard).await.ok()).await;
 
-    // Both elections record Events.
+    // Both elections must record Events.
     let events = client.namespaced::<Event>("default");
     let list = async || events.list(&Default::default()).await.unwrap().items;
     let sources = eventually("Events about both Leases", async || {

@@ -36,7 +36,7 @@ async fn controllers_of_two_clusters_write_to_their_own_cluster() {
     running.stop().await.unwrap();
 }
 
-/// For each object, the replica that reconciled it last, and the number of reconciliations.
+/// The last replica that reconciled each object, and the number of reconciliations.
 type Calls = Arc<Mutex<BTreeMap<String, (&'static str, usize)>>>;
 
 fn replica(world: &World, identity: &'static str, calls: &Calls) -> Manager {
@@ -78,7 +78,7 @@ async fn replicas_divide_objects_and_take_over() {
     let names: Vec<_> = status.controllers().iter().map(|controller| controller.name().to_owned()).collect();
     assert_eq!(names[0], "website-shard-0");
     assert_eq!(names.len(), 8);
-    // Each key is known to the controller of at most one shard.
+    // At most one shard's controller may know a key.
     let knows = |name: &str| {
         let controllers = status.controllers();
         let key = format!("default/{name}");

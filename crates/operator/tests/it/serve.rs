@@ -85,8 +85,8 @@ async fn address_in_use_is_an_error() {
     assert!(matches!(error, OperatorError::Listen { .. }), "{error}");
 }
 
-/// By default, the kubelet's probe timeout is one second. The test uses a longer timeout, because the machine may be
-/// busy. The timeout is shorter than the time that a client may take to send a request.
+/// The kubelet's default timeout for a probe is one second. This test uses a longer timeout, because the machine may
+/// be busy. The timeout is still shorter than the time that a client may take to send a request.
 #[tokio::test]
 async fn probes_are_answered_despite_many_silent_connections() {
     let world = World::start().await;

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Website, World, soon};
 
-/// The environment variable that marks the child process.
+/// The environment variable that marks the process as the child process of a test.
 const CHILD: &str = "PINTLE_TEST_SIGNAL_CHILD";
-/// The line that the child process prints when it is ready to receive the signal.
+/// The line that the child process prints when it is ready for the signal.
 const READY: &str = "reconciling default/blog";
 const LIMIT: Duration = Duration::from_millis(500);
-/// The timeout of the tests. This timeout is much longer than the shutdown timeout, because the machine may be busy,
+/// The timeout of the tests. The timeout is much longer than the shutdown timeout, because the machine may be busy,
 /// and much shorter than the blocking work.
 const SOON: Duration = Duration::from_secs(20);
 const WORK: Duration = Duration::from_secs(90);
@@ -69,7 +69,7 @@ impl Program {
         assert!(kill.success(), "{kill}");
     }
 
-    /// Waits for the process to end. Returns the exit status and the stderr output.
+    /// Waits for the end of the process, and returns the exit status and the stderr output.
     fn ended(mut self) -> (ExitStatus, String) {
         let started = Instant::now();
         while self.child.try_wait().unwrap().is_none() && started.elapsed() < SOON {
@@ -101,7 +101,7 @@ fn lines(errors: ChildStderr) -> Receiver<String> {
     lines
 }
 
-/// Prints a line without `println!`, because the test harness may capture the output of `println!`.
+/// Prints a line to stdout directly, because the test harness may capture the output of `println!`.
 fn print(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
@@ -168,7 +168,7 @@ fn second_signal_exits_the_process_at_once() -> Result<()> {
     Ok(())
 }
 
-/// As in a pod with one CPU, the runtime has only one worker thread.
+/// The runtime has only one worker thread, as in a pod with one CPU.
 #[test]
 fn sigterm_ends_a_program_whose_threads_are_all_blocked() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 1)]
@@ -211,7 +211,7 @@ fn sigterm_ends_a_program_with_a_locked_stderr() -> Result<()> {
     Ok(())
 }
 
-/// When `main` returns, the runtime waits until the blocking work has ended.
+/// When `main` returns, the runtime waits for the end of the blocking work.
 #[test]
 fn sigterm_ends_a_program_with_blocking_work() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

@@ -144,12 +144,12 @@ impl Running {
     }
 }
 
-/// Awaits `future`. Panics after a timeout that is never reached in a passing test.
+/// Awaits `future`, and panics after a timeout that a passing test never reaches.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }
 
-/// Waits until `check` returns `Some`. Returns the value in `Some`.
+/// Waits until `check` returns `Some`, and returns the value.
 pub(crate) async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

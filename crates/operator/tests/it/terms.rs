@@ -25,7 +25,7 @@ fn short() -> LeaderElectionConfig {
 }
 
 impl World {
-    /// Makes another holder acquire the Lease. The other holder never renews the Lease.
+    /// Makes another holder, which never renews the Lease, acquire the Lease.
     async fn take_over(&self, lease: &str) {
         let patch = Patch::Merge(json!({"spec": {"holderIdentity": "stranger"}}));
         let leases = self.cluster.namespaced::<Lease>("default");
@@ -37,7 +37,7 @@ async fn leads(status: &ManagerStatus, expected: bool) {
     eventually("the leadership changes", async || (status.is_leader() == expected).then_some(())).await;
 }
 
-/// While another replica is the leader, another client applies an additional entry with the same field manager.
+/// While another replica leads, another client with the same field manager applies an additional entry.
 #[tokio::test]
 async fn applies_are_forgotten_when_the_term_ends() {
     let world = World::with_site("blog").await;
@@ -70,7 +70,7 @@ async fn lost_shard_refuses_writes_and_is_worked_on_again() {
     let manager = world.manager().sharded_with(config, move || {
         let called = called.clone();
         Controller::<Website>::new().owns::<ConfigMap>().reconcile(move |_: Arc<Website>, cx: Context<Website>| {
-            // Sending fails if the test has already ended.
+            // Ignore the error: sending fails if the test has already ended.
             _ = called.send(cx);
             async { Ok(Action::await_change()) }
         })
@@ -78,7 +78,7 @@ async fn lost_shard_refuses_writes_and_is_worked_on_again() {
     let running = Running::start(manager);
     let cx = soon(calls.recv()).await.unwrap();
     cx.apply(map("early", "a", "b")).await.unwrap();
-    // This request is in flight at the end of the term.
+    // Keep this request in flight until the end of the term.
     let faults = world.cluster.server().unwrap().faults();
     faults.add(Rule {
         verb: Some(RequestVerb::Patch),
@@ -105,7 +105,7 @@ async fn lost_shard_refuses_writes_and_is_worked_on_again() {
     running.stop().await.unwrap();
 }
 
-/// The cleanup blocks its thread until the shard is lost, and then succeeds.
+/// A cleanup blocks its thread until its shard is lost, and then succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn blocked_cleanup_of_a_lost_shard_keeps_the_finalizer() {
     let world = World::with_site("blog").await;
@@ -117,7 +117,7 @@ async fn blocked_cleanup_of_a_lost_shard_keeps_the_finalizer() {
         let (called, blocked) = (called.clone(), blocked.clone());
         let cleanup = move |_: Arc<Website>, cx: Context<Website>| {
             called.send(cx.clone()).unwrap();
-            // `recv` returns when the sender is dropped.
+            // Returns when the test drops the sender.
             blocked.lock().unwrap().recv().unwrap_err();
             async { Ok(Cleanup::Done) }
         };
@@ -129,7 +129,7 @@ async fn blocked_cleanup_of_a_lost_shard_keeps_the_finalizer() {
     eventually("the finalizer is stored", async || (!finalizers().await.is_empty()).then_some(())).await;
     world.cluster.namespaced::<Website>("default").delete("blog", &DeleteOptions::default()).await.unwrap();
     let cx = soon(calls.recv()).await.unwrap();
-    // The other replica's Lease does not expire during the test.
+    // The Lease of the other replica does not expire during the test.
     let held = json!({"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": 3_600}});
     let leases = world.cluster.namespaced::<Lease>("default");
     let lease = "website-controller-website-0-of-1";

@@ -16,10 +16,10 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::http::{get, listen};
 use crate::support::{Running, World, eventually, soon};
 
-/// The environment variable that marks the child process.
+/// The environment variable that marks the process as the child process of a test.
 const CHILD: &str = "PINTLE_TEST_UNDECODABLE_CHILD";
 
-/// A type with the required field `owner`. The installed definition does not require the field.
+/// A type with the required field `owner`, which the installed definition does not require.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
     metadata: ObjectMeta,
@@ -27,8 +27,7 @@ struct OwnedWebsite {
 }
 pintle_meta::resource!(OwnedWebsite, "example.com/v1", "Website", "websites", Namespaced);
 
-/// Runs an operator whose only object cannot be decoded. Waits until the debug page shows the object, and then prints
-/// it.
+/// Runs an operator whose only object cannot be decoded, and prints the debug page when it shows the object.
 async fn child() -> Result<()> {
     let world = World::with_site("blog").await;
     let controller =
@@ -47,8 +46,7 @@ async fn child() -> Result<()> {
     Ok(())
 }
 
-/// Runs this binary again as a child process, because another test may have installed a subscriber in the current
-/// process.
+/// Runs this binary as a child process, because another test may have installed a subscriber in this process.
 #[test]
 fn undecodable_objects_are_reported_without_a_subscriber() -> Result<()> {
     if env::var_os(CHILD).is_some() {
@@ -67,7 +65,7 @@ fn undecodable_objects_are_reported_without_a_subscriber() -> Result<()> {
     Ok(())
 }
 
-/// A website whose domain must be an IP address. The installed definition allows every domain.
+/// A website whose domain must be an IP address, although the installed definition allows every domain.
 #[derive(Debug, Deserialize, Serialize)]
 struct AddressWebsite {
     metadata: ObjectMeta,

@@ -79,7 +79,8 @@ impl Setup {
         self.world.manager().webhooks(self.address, self.files(), webhooks).install::<Website>()
     }
 
-    /// Sends a site with the domain `domain` to the validating webhook. Returns `None` if the request fails.
+    /// Sends a site with this domain to the validating webhook, and returns the response. Returns `None` if the request
+    /// fails.
     async fn ask(&self, domain: &str) -> Option<Value> {
         let mut config = ClientConfig::new(format!("https://{}", self.address));
         config.tls.ca = Some(PemSource::File(self.directory.path().join("ca.crt")));
@@ -161,7 +162,7 @@ async fn changed_authority_is_registered_again() {
     running.stop().await.unwrap();
 }
 
-/// The authority changes while the installation in another cluster fails.
+/// The CA certificates change while the installation in another cluster fails.
 #[tokio::test]
 async fn old_authority_is_not_restored_by_an_installation() {
     let (setup, edge, (listener, address)) = (Setup::new().await, World::start().await, listen().await);
@@ -227,7 +228,7 @@ async fn standby_serves_webhooks() {
     leader.stop().await.unwrap();
 }
 
-/// The API server does not answer, so the manager stops before it has installed the definition or registered the
+/// The API server does not respond, so the manager stops before it has installed the definition or registered the
 /// webhooks.
 #[tokio::test]
 async fn webhook_in_flight_ends_when_the_manager_stops_early() {
@@ -313,7 +314,7 @@ fn version(version: &str) -> Value {
     json!({"op": "replace", "path": "/metadata/annotations/pintle-package-version", "value": version})
 }
 
-/// An older build may restart during an upgrade, or after the newer build has stopped.
+/// An older build may restart during an upgrade, or even after the newer build has stopped.
 #[tokio::test]
 async fn older_build_keeps_the_newer_configuration() {
     let setup = Setup::new().await;
@@ -336,8 +337,8 @@ async fn older_build_keeps_the_newer_configuration() {
     assert_eq!(rolled_back, (own, own_timeout, setup.bundle().into()));
 }
 
-/// The older build patches the certificates of the newer build's webhook. A later build uses the root certificates of the
-/// API server's system.
+/// The older build patches the certificates of the newer build's webhook. A later build must be able to remove them, to
+/// use the root certificates of the API server's system.
 #[tokio::test]
 async fn kept_certificates_can_be_removed() {
     let setup = Setup::new().await;
@@ -362,7 +363,7 @@ async fn kept_certificates_can_be_removed() {
     assert_eq!(config().await.get("caBundle"), None);
 }
 
-/// Another build creates its configuration between the read and the write of this build.
+/// Another build creates its configuration after this build's read and before its write.
 #[tokio::test]
 async fn newer_configuration_that_appears_after_the_read_stays() {
     let setup = Setup::new().await;

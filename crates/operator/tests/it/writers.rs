@@ -17,7 +17,7 @@ fn options(manager: &str) -> WriteOptions {
     WriteOptions { field_manager: manager.into(), ..WriteOptions::default() }
 }
 
-/// Changes a field of the child without using the context.
+/// Changes a field of the child directly, without the context.
 async fn set(world: &World, manager: &str, field: &str, value: &str) {
     let maps = world.cluster.namespaced::<ConfigMap>("default");
     let patch = Patch::Merge(json!({"data": {field: value}}));
@@ -55,7 +55,7 @@ async fn explanation_names_the_field_managers() {
     running.stop().await.unwrap();
 }
 
-/// The reconciler sends its requests without the context, so the context cannot detect conflicts between writers.
+/// The context cannot detect conflicts between writers, because the reconciler sends its requests without it.
 #[tokio::test]
 async fn writers_that_undo_each_other_are_named_without_applies() {
     let world = Arc::new(World::with_site("blog").await);
@@ -109,7 +109,7 @@ async fn writers_of_different_fields_are_not_reported() {
     let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(reconcile);
     let running = Running::start(world.manager().controller(controller));
     for turn in 0..20 {
-        // `managedFields` only distinguishes writes in different seconds.
+        // `managedFields` distinguishes only writes in different seconds.
         world.cluster.server().unwrap().set_clock_ahead(Duration::from_secs(turn as u64));
         set(&world, "other-operator", "domain", &format!("{turn}.example.com")).await;
         eventually("the answer", async || (answers.load(Ordering::SeqCst) > turn).then_some(())).await;
@@ -120,7 +120,7 @@ async fn writers_of_different_fields_are_not_reported() {
     assert!((2..=6).contains(&reads), "{reads} reads in at most three checks");
 }
 
-/// Creates the child as an object that is owned by the website and has a field of another writer.
+/// Creates the child with the website as its owner and with a field of another writer.
 async fn set_up_child(world: &World) {
     let site = world.site("blog").await;
     let metadata = json!({"name": "blog", "namespace": "default", "ownerReferences": [{

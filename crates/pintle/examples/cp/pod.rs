@@ -1,4 +1,4 @@
-//! A server that simulates a pod. For `exec` requests, the server runs the command on the local machine in a temporary
+//! A server that simulates a pod. The server runs the command of an `exec` request on the local machine, in a temporary
 //! directory.
 
 use std::process::Stdio;

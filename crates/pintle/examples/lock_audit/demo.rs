@@ -8,8 +8,8 @@ use pintle::prelude::*;
 
 use super::audit;
 
-/// Runs two replicas, one after the other. The first replica releases the lock at the end. An intruder then takes the
-/// lock from the second replica before the lock has expired.
+/// Runs two replicas, one after the other. The first replica releases the lock when it stops. An intruder then takes
+/// the lock from the second replica before the lock has expired.
 pub(crate) async fn run(stop: &CancellationToken) -> anyhow::Result<()> {
     const LOCK: &str = "default/website-controller";
     let cluster = Cluster::embedded().await?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use pintle::prelude::*;
 use tokio::time::sleep;
 
-/// The CustomResourceDefinition and the namespaces. Objects that existed before this run are not included.
+/// The CustomResourceDefinition and the namespaces. Excludes objects that existed before this run.
 #[derive(Default)]
 pub(crate) struct Created(Vec<(ApiResource, ObjectKey)>);
 

@@ -1,4 +1,5 @@
-//! The operator: a custom resource, a reconciler, and a manager. Users of Pintle write an operator like this one.
+//! The operator of the demo, with a custom resource, a reconciler and a manager. Users of Pintle write similar
+//! operators.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(crate) struct Spec {
     pub(crate) replicas: i32,
     #[serde(default)]
     pub(crate) theme: Theme,
-    /// The text of each page. The page names become keys in a ConfigMap.
+    /// The text of each page by page name. The page names become keys in a ConfigMap.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 100, "x-kubernetes-validations" = [{"rule": "self.all(name, name.matches('^[-._a-zA-Z0-9]+$'))"}]))]
     pub(crate) pages: BTreeMap<String, String>,
@@ -73,7 +74,7 @@ async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Act
     Ok(Action::await_change())
 }
 
-/// Creates one replica of the operator. Replicas share only the cluster.
+/// Creates one replica of the operator. The replicas share nothing except the cluster.
 pub(crate) fn replica(identity: &str, config: ClientConfig) -> Result<Manager, pintle::operator::OperatorError> {
     // The durations are short, to make the failover in the demo fast. As in client-go, the defaults are 15 s, 10 s and
     // 2 s.

@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Prints progress. Tasks can share a `Progress` by reference. The output lines of different tasks are never mixed.
+/// Prints the progress of the demo. Tasks can share a `Progress` by reference. The output lines of different tasks are
+/// never mixed.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
@@ -48,7 +49,7 @@ impl Progress {
     }
 }
 
-/// Prints `text`. Errors are ignored, because a reader such as `head` may have closed the pipe.
+/// Prints `text`. Ignores errors, because a reader such as `head` may have closed the pipe.
 fn print(text: &str) {
     let mut out = stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use crate::operator;
 
-/// A running replica. Dropping a `Replica` kills it.
+/// A running replica of the controller. Dropping a `Replica` kills the replica.
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
@@ -56,8 +56,8 @@ impl Replica {
         self.status.is_leader()
     }
 
-    /// Stops the replica abruptly, as in a power failure. Running reconciliations are aborted, and the Lease is not
-    /// released.
+    /// Stops the replica abruptly, as in a power failure. Aborts running reconciliations, and does not release the
+    /// Lease.
     pub(crate) async fn kill(&mut self) {
         self.waited = self.work().waited;
         if let Some(task) = self.task.take() {
@@ -66,7 +66,7 @@ impl Replica {
         }
     }
 
-    /// Stops the replica gracefully. Running reconciliations are finished, and then the Lease is released.
+    /// Stops the replica gracefully. Finishes running reconciliations, and then releases the Lease.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {

@@ -51,7 +51,7 @@ async fn run_on(stage: &mut Stage, websites: Vec<Manifest>, flags: &Flags, progr
     Ok(summary.is_success())
 }
 
-/// Runs the script. Returns the summary and the replicas. The caller must stop the replicas.
+/// Runs the scenes of the demo. Returns the summary and the replicas, which the caller must stop.
 async fn run_scenes(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
     let cluster = &stage.cluster;
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! The summary table.
+//! The summary table at the end of the demo.
 
 use std::fmt;
 use std::time::Duration;

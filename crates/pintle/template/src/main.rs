@@ -1,5 +1,5 @@
-//! The operator's command line. The command `run`, which is the default, runs the operator. The commands `crd` and
-//! `role` print manifests.
+//! The operator's command line. The default command `run` runs the operator, and the commands `crd` and `role` print
+//! manifests.
 
 use pintle::prelude::*;
 use tracing_subscriber::EnvFilter;

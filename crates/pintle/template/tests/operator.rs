@@ -114,8 +114,8 @@ async fn website_is_published_although_answers_are_lost() -> pintle::Result<()> 
         .server()
         .expect("an embedded server")
         .faults();
-    // The server executes these writes but returns errors. The watch of the ConfigMaps also breaks, so the operator
-    // must reconnect.
+    // The server executes writes that match this rule, but returns errors. The watch of the ConfigMaps also breaks, so
+    // the operator must reconnect.
     let lost = Rule {
         times: Some(2),
         ..Rule::new(Fault::LoseAnswer(Answer::new(500)))

@@ -106,7 +106,8 @@ async fn other_requests_do_not_delay_an_election() {
     (config.qps, config.burst) = (Some(1e-6), Some(1));
     let cluster = Cluster::connect(config).unwrap();
     cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
-    // The rate limiter of the cluster's own client would delay the election's next request for days.
+    // The election must use its own client, because the rate limiter of the cluster's client would delay its next
+    // request for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);

@@ -24,7 +24,7 @@ async fn coordinated() -> (ApiServer, Cluster) {
 }
 
 /// A controller for coordinated leader election, like the controller in kube-apiserver. The controller assigns the
-/// Lease to the candidate with the oldest version. Only candidates that have responded to a ping are considered.
+/// Lease to the candidate with the oldest version among the candidates that have responded to a ping.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,

@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// Contends until `stop` is cancelled. While this candidate is the leader, increments `leading` and checks that there
-/// is no other leader.
+/// Contends for the Lease until `stop` is cancelled. While this candidate is the leader, increments `leading` and
+/// checks that there is no other leader.
 fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &CancellationToken) -> JoinHandle<()> {
     let config = LeaderElectionConfig {
         identity: name.into(),

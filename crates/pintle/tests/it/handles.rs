@@ -89,8 +89,7 @@ async fn apply_owns_fields_and_removes_those_no_longer_applied() {
     });
     assert_eq!(mine, expected);
     assert_eq!(maps.applied("a", "nobody").await.unwrap(), None);
-    // Applying the same object again has no effect. If the applied object has fewer fields, the missing fields are
-    // removed.
+    // Applying the same object again has no effect. Applying an object with fewer fields removes the missing fields.
     let before = maps.get("a").await.unwrap();
     maps.patch("a", &Patch::Apply(mine), &apply_as("me", false)).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap(), before);

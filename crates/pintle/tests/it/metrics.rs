@@ -90,7 +90,7 @@ async fn cluster_without_a_provider_sets_none() {
 
 #[tokio::test]
 async fn provider_can_call_back_into_its_cluster() {
-    /// A provider that creates an Event recorder on its first call.
+    /// A metrics provider that creates an Event recorder on its first call.
     #[derive(Debug, Default)]
     struct Recording(InMemoryProvider, Mutex<Option<Cluster>>);
     impl Provider for Recording {
@@ -118,7 +118,7 @@ async fn provider_can_call_back_into_its_cluster() {
     };
     let cluster = Cluster::connect(config).unwrap();
     *recording.1.lock().unwrap() = Some(cluster.clone());
-    // A separate thread ensures that a deadlock fails the test instead of hanging it.
+    // Use a separate thread, so that a deadlock fails the test instead of hanging it.
     let ((sender, receiver), handle) = (oneshot::channel(), Handle::current());
     let recording_cluster = cluster.clone();
     thread::spawn(move || {

@@ -166,7 +166,8 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, updates or deletes a random ConfigMap. There are only a few names, so many writes change existing objects.
+/// Creates, updates or deletes a random ConfigMap. Chooses from only a few names, so that many writes change existing
+/// objects.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);
@@ -198,8 +199,8 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // This timeout is longer than the bookmark interval. On a slow machine, a working watch may be silent for longer
-    // than this timeout, and the informer then restarts the watch.
+    // This timeout is longer than the bookmark interval. On a slow machine, a working watch may still be silent for
+    // longer, and the informer then restarts the watch.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
@@ -242,8 +243,8 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // The history is short and the watch buffers are small. Watches therefore expire even without faults, and the
-    // server disconnects slow watchers.
+    // With a short history and small watch buffers, watches expire even without faults, and the server disconnects slow
+    // watchers.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),

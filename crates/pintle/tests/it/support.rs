@@ -1,4 +1,4 @@
-//! Helpers that several tests use.
+//! Functions that several tests use.
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tests of an operator under faults: a kill, throttling, a network partition, conflicting writes and a panic.
+//! Tests of an operator that is killed, throttled, partitioned from the server, has conflicting writes, or panics.
 //! docs/OPERATORS.md refers to these tests.
 
 use std::sync::Arc;

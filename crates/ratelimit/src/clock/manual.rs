@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// `None` for a thread that is parked without a deadline, which `advance` does not wake.
+    /// The end of the sleep, or `None` for a thread parked without a deadline, which `advance` does not wake.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -111,7 +111,7 @@ impl ManualClock {
         let mut state = self.state.lock();
         let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
         let removed = at.map(|at| state.sleepers.swap_remove(at));
-        // Drop the waker outside the lock, because it may own a task that is also sleeping on this clock.
+        // Drop the waker outside the lock, because it may own a task that also sleeps on this clock.
         drop(state);
         drop(removed);
     }

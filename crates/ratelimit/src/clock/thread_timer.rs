@@ -28,9 +28,9 @@ pub struct ThreadTimer {
 
 #[derive(Debug)]
 struct Shared {
-    /// Starts the timer thread. Tests replace this function to simulate failures.
+    /// Starts the timer thread, or simulates a failure in tests.
     spawn: Spawn,
-    /// The lock is held only for a few map operations, and is never held while a waker is called.
+    /// Locked only for a few map operations, and never while a waker is called.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
@@ -51,14 +51,14 @@ fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// The time at which the timer thread next checks the sleeps. This time is `None` if the thread is not running.
+    /// The time at which the timer thread next checks the sleeps, or `None` if it is not running.
     looks_at: Option<Instant>,
-    /// The time at which the timer thread ends, unless a new sleep is registered first.
+    /// The time at which the timer thread ends, unless a new sleep is registered earlier.
     ends_at: Option<Instant>,
 }
 
 /// The time for which the timer thread waits for a new sleep before it ends. The thread does not end immediately,
-/// because starting it again takes longer than a short sleep.
+/// because restarting it takes longer than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
 const RETRY: Duration = Duration::from_millis(1);
@@ -73,7 +73,7 @@ enum Next {
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     Start,
-    /// The timer thread is waiting for a later deadline, so notify it of the new sleep.
+    /// The timer thread waits for a later deadline, so the caller must notify it of the new sleep.
     Notify,
     LooksInTime,
 }
@@ -84,7 +84,7 @@ impl Schedule {
         self.next_id
     }
 
-    /// Registers the waker that the thread calls when the sleep ends. Returns the sleep's previous waker.
+    /// Registers the waker to call at the end of a sleep. Returns the previous waker of this sleep.
     fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> (Thread, Option<Waker>) {
         let replaced = self.sleepers.insert((deadline, id), waker);
         let thread = match self.looks_at {
@@ -102,7 +102,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // The timer thread is about to check all sleeps, so new sleeps do not have to notify it.
+                // The timer thread is about to check all sleeps, so a new sleep does not have to notify it.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -144,7 +144,7 @@ impl Shared {
             match schedule.next(Instant::now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
-                    // Discard a panic of the waker, because no other thread joins this thread and sees the panic.
+                    // Discard a panic of the waker, because no thread joins the timer thread.
                     discard(call_all([|| waker.wake()]));
                     schedule = self.lock();
                 }

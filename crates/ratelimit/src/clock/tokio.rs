@@ -40,7 +40,7 @@ impl Clock for TokioClock {
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
         // A work queue polls its sleep in any task that adds a key to the queue. Without `unconstrained`, the sleep
-        // would not register with the timer if that task has exhausted its cooperative budget.
+        // would not register with the timer if this task has exhausted its cooperative budget.
         Box::pin(unconstrained(tokio::time::sleep_until(deadline.into())))
     }
 

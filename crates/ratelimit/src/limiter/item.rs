@@ -34,7 +34,7 @@ pub struct ItemRateLimiter<K, L> {
     keep: KeepFailures,
     hasher: DefaultHashBuilder,
     items: HashTable<Item<K>>,
-    /// When the number of stored items reaches this value, the next insert removes expired items first.
+    /// The number of stored items at which the next insert first removes expired items.
     sweep_at: usize,
 }
 
@@ -52,7 +52,7 @@ pub enum KeepFailures {
 struct Item<K> {
     key: K,
     failures: u32,
-    /// The time at which the failures expire, or `None` if they never expire.
+    /// The time at which these failures expire, or `None` if they never expire.
     expires: Option<Instant>,
 }
 
@@ -119,8 +119,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Removes all expired items, frees their memory, and calls `forget` on the wrapped limiter for each of them. A
-    /// sweep only runs after the number of items has doubled, so the amortized cost of `when` is low.
+    /// Removes all expired items, frees their memory, and calls `forget` on the wrapped limiter for each removed item.
+    /// The amortized cost of `when` is low, because a sweep only runs after the number of items has doubled.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

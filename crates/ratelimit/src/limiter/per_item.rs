@@ -82,7 +82,7 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
-        // The factor does not fit into 32 bits, or the product overflows. A zero `base` stays zero.
+        // The factor does not fit into 32 bits, or the product overflows. A zero `base` still results in a zero delay.
         None if base.is_zero() => base.min(max),
         None => exponential_slow(base, max, doublings),
     }

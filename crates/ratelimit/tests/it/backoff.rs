@@ -1,4 +1,4 @@
-//! client-go's tests of `wait.Backoff`, which have `m11` in their names, and additional tests.
+//! client-go's tests of `wait.Backoff` (with `m11` in their names), and additional tests.
 
 use std::time::Duration;
 

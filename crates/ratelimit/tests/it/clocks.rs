@@ -193,7 +193,7 @@ fn stop_ends_the_wait_of_a_thread() {
     assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// When the first waiter is dropped during a panic, it wakes the second waiter, whose waker also panics.
+/// The first waiter is dropped during a panic and wakes the second waiter, whose waker also panics.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());

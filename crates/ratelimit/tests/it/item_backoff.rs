@@ -97,7 +97,7 @@ fn b6_is_in_backoff_since_update() {
     for second in 0..60 {
         let now = start + Duration::from_secs(second);
         clock.advance(now - clock.now());
-        // The entry expires, because the test reports no failure between second 36 and second 55.
+        // The test reports no failure between second 36 and second 55, so the entry expires.
         let quiet = (36..56).contains(&second);
         if !quiet && !backoff.is_in_backoff_since_update("id", now) {
             backoff.next("id", now, now);

@@ -15,8 +15,8 @@ fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'stat
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
 }
 
-/// Checks the delays of two items: "one" fails five times, and "two" fails twice. After that, `forget` is
-/// called for "one", and "one" fails again.
+/// Checks the delays of two items: After these failures, `forget` is called for "one", and "one" fails
+/// again. After that, `forget` is called for "one", and "one" fails again.
 fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
     let (mut limiter, now) = remember(limiter);
     assert_eq!(one.map(|_| limiter.when(&"one", now)), one);
@@ -44,7 +44,7 @@ fn l2_item_exponential_overflow() {
     assert_eq!(nth(MS, 1000 * SECOND, 1001), Some(1000 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 3), Some(240 * SECOND));
     assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 1001), Some(3_600_000 * SECOND));
-    // Floating-point arithmetic would compute wrong delays for a product of exactly 2^63 ns and for zero times
+    // Floating-point arithmetic would compute wrong delays for a product of 2^63 ns, and for zero times
     // infinity.
     let huge = Duration::from_nanos(i64::MAX as u64);
     assert_eq!(nth(Duration::from_nanos(1 << 20), huge, 44), Some(huge));
@@ -111,7 +111,7 @@ fn default_controller_limiter_uses_the_longer_delay() {
     assert_eq!(limiter.when(&100, now), 100 * MS);
     assert_eq!(limiter.when(&101, now), 200 * MS);
     assert_eq!(limiter.num_requeues(&100, now), 1);
-    // The first 18 delays are below the maximum of 1000 s. At the 19th failure, the delay reaches the maximum.
+    // The first 18 delays are below the maximum of 1000 s. The 19th failure reaches the maximum.
     let last: Vec<_> = (0..18).map(|_| limiter.when(&0, now + 3600 * SECOND)).collect();
     assert_eq!((last[16], last[17]), (655_360 * MS, 1000 * SECOND));
 }
@@ -198,7 +198,7 @@ fn failures_expire_after_their_time() {
     for item in 0..1000 {
         limiter.when(&item, clock.now());
     }
-    // Failures expire a fixed time after the end of the item's delay.
+    // Failures expire a fixed time after the end of the item's last delay.
     clock.advance(SECOND + MS - NANO);
     assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
     clock.advance(NANO);

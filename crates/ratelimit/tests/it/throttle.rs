@@ -18,7 +18,7 @@ fn throttle(qps: f64, burst: u32) -> (Throttle<ManualClock>, ManualClock) {
     (Throttle::new(qps, burst, clock.clone()), clock)
 }
 
-/// Polls the future, and polls it again if it is pending, because the first poll may have yielded.
+/// Polls the future, and polls it a second time if it is pending, because the first poll may only have yielded.
 fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     match future.as_mut().poll(&mut cx) {
@@ -35,7 +35,7 @@ fn t1_multithreaded_throttling() {
     thread::scope(|scope| {
         let threads: Vec<_> =
             (0..10).map(|_| scope.spawn(|| (0..10).for_each(|_| throttle.blocking_accept().unwrap()))).collect();
-        // The clock jumps to the next deadline when all threads are waiting.
+        // Let the clock jump to the next deadline when all threads are waiting.
         while threads.iter().any(|thread| !thread.is_finished()) {
             if let Some(until) = clock.next_deadline() {
                 clock.advance(until - clock.now());
@@ -115,8 +115,8 @@ fn t5_always_fake() {
     }
 }
 
-/// In client-go, a wait that can never end blocks. In this crate, such a wait fails immediately, so this test uses a
-/// low rate to show that `stop` ends a wait.
+/// In client-go, a wait that can never end blocks forever. In this crate it fails immediately, so the test uses a low
+/// rate to show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -139,7 +139,7 @@ fn t6_never_fake() {
 fn t7_wait() {
     let (throttle, _clock) = throttle(0.0001, 1);
     assert_eq!(throttle.blocking_wait(SECOND), Ok(()));
-    // The clock does not advance in this test, so a blocking wait would hang.
+    // A wait that blocks would hang, because the clock does not advance in this test.
     let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(SECOND) else {
         panic!("the next token is far away")
     };
@@ -213,7 +213,7 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
-/// The first waiter leaves the queue, so the second waiter gets its token earlier than computed at its arrival.
+/// When the first waiter leaves the queue, the second waiter gets its token earlier than computed at its arrival.
 #[test]
 fn waiter_that_moves_up_sets_an_earlier_timer() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -269,7 +269,7 @@ fn wait_includes_earlier_waiters() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// A task does not poll its wait while it runs another branch of its `select!`.
+/// While a task runs another branch of its `select!`, it does not poll its `wait` future.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -315,8 +315,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any sequence of calls, a bucket provides at most its burst plus the tokens that it has gained, and its waits
-    /// are long enough.
+    /// For any sequence of calls, a bucket provides at most its burst plus the gained tokens, and its waits are long
+    /// enough.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,
@@ -339,8 +339,8 @@ proptest! {
         }
     }
 
-    /// For any sequence of arrivals, late polls and cancellations, no waiter gets a token too early, and no available
-    /// token is lost.
+    /// For any arrivals, late polls and cancellations, no waiter gets a token too early, and no available token is
+    /// lost.
     #[test]
     fn throttle_provides_earned_tokens_without_debt(
         burst in 1u32..4,
@@ -363,7 +363,7 @@ proptest! {
                             let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token was taken while another waiter waits")
                             };
-                            // `wait` ends when the token after this waiter's token becomes available, which is one
+                            // `wait` ends when the next token after this waiter's token becomes available, which is one
                             // second later.
                             waiters.push((clock.now() + wait - SECOND - start, waiter));
                         }

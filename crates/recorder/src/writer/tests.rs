@@ -14,7 +14,7 @@ use self::log::Log;
 use super::Lines;
 use crate::line::{Line, Record};
 
-/// A disk with limited space, on which writes block until the test allows them.
+/// A disk with limited space, which blocks writes until the test allows them.
 #[derive(Clone)]
 struct Disk {
     room: usize,
@@ -27,7 +27,7 @@ impl Disk {
         Self { room, held, file: Arc::default() }
     }
 
-    /// Returns the complete entries in the file, and the text of the last entry.
+    /// Returns the complete entries in the file and the last entry's text.
     fn read(&self) -> (Vec<Line>, Option<String>) {
         let file = self.file.lock().unwrap();
         let (mut rest, mut lines) = (file.get_ref().as_slice(), Vec::new());
@@ -113,7 +113,7 @@ async fn slow_disk_ends_the_recording_without_blocking() {
     assert_eq!(lines.end().await.unwrap_err().to_string(), "the disk is too slow");
     assert_eq!(log.count("which stops here"), 1);
     let (whole, why) = disk.read();
-    // The thread may have received one line from the channel before the disk blocked.
+    // The thread may have taken one line from the channel before the disk blocked.
     assert!((7..=8).contains(&whole.len()), "{}", whole.len());
     assert!(whole.iter().zip(0..).all(|(read, number)| *read == line(number, &body)));
     assert_eq!(why.unwrap(), "the disk is too slow");

@@ -324,7 +324,7 @@ async fn recording_of_compact_objects_contains_their_json() {
     informer.wait_for_sync().await.unwrap();
     informer.shutdown().await;
     written.await.unwrap();
-    // Replay compact objects, and compare them with plain objects.
+    // Replay the recording as compact objects, and compare them with plain objects.
     let replayed = SharedInformer::new(Recording::<Compact<Pod>>::open(&file).unwrap(), InformerConfig::default());
     replayed.start();
     replayed.wait_for_sync().await.unwrap();
@@ -377,7 +377,7 @@ proptest! {
     }
 }
 
-/// Concurrent requests do not affect the order of the entries in a recording.
+/// Entries must have ascending numbers and times, even if requests are concurrent.
 #[test]
 fn recorded_lines_are_ordered_by_number_and_time() {
     let directory = Directory::new();
@@ -409,7 +409,8 @@ fn recorded_lines_are_ordered_by_number_and_time() {
     assert_eq!(requests.iter().map(|(_, number)| *number).collect::<Vec<_>>(), (1..=2000).collect::<Vec<_>>());
 }
 
-/// The reflector repeats the watch, because the server has not processed it. After any other failure, it would list.
+/// The reflector repeats the watch, because the server has not processed this watch. After any other failure, the
+/// reflector would list.
 #[tokio::test(start_paused = true)]
 async fn unprocessed_watch_is_replayed_without_a_list() {
     let (directory, source) = (Directory::new(), pods(&["a"]));

@@ -17,12 +17,11 @@ pub(crate) struct Pod {
 
 pintle_meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
 
-/// Returns a pod in the namespace `ns`.
 pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
 
-/// Returns a source of pods. The first revision of the source is 1.
+/// Returns a source of pods, whose first revision is 1.
 pub(crate) fn pods(names: &[&str]) -> Collection<Pod> {
     names.iter().map(|name| pod(name, "")).collect()
 }
@@ -43,9 +42,9 @@ pub(crate) fn cut() -> ApiError {
     ApiError::transport("the connection was cut")
 }
 
-/// Describes a resource event in short form. `name@1` is the name and the revision of the object. `A name@1` is an
-/// addition, `A! name@1` an initial object, `U name@2` an update, and `D name@2` a deletion. `D? name@1` is a
-/// deletion that the watch missed.
+/// Describes a resource event in short form, where `name@1` is the name and the revision of the object. `A name@1`
+/// is an addition, `A! name@1` an initial object, `U name@2` an update, and `D name@2` a deletion. `D? name@1` is
+/// a deletion that the watch missed.
 pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     let kind = match event {

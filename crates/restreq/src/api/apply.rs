@@ -77,8 +77,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a create or update request. Adds `apiVersion` and `kind`, because most Rust types do not
-    /// serialize them.
+    /// Sets the body of a create or update request. The body also gets `apiVersion` and `kind`, because most Rust types
+    /// do not serialize these fields.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {

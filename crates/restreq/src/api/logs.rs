@@ -261,7 +261,7 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line if the log does not end with a line ending.
+    /// Returns the bytes after the last line ending, or `None` if there are none.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())

@@ -59,7 +59,7 @@ pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Re
     )
 }
 
-/// Adds query parameters to a request, except for parameters with an empty value.
+/// Adds query parameters to a request, but skips parameters with an empty value.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
     pairs
         .into_iter()
@@ -68,9 +68,8 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
 }
 
 /// The maximum timeout of a watch, in seconds. Go represents a duration as a 63-bit number of nanoseconds. With a
-/// timeout of more than `LONGEST_WATCH` seconds, this number could overflow, and the server would close the watch
-/// immediately.
+/// longer timeout, this number could overflow, and the server would close the watch immediately.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
-/// How long an idle watch may stay open after its timeout.
+/// How long a watch may stay open and idle after its timeout.
 const WATCH_GRACE: Duration = Duration::from_secs(30);

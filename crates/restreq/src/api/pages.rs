@@ -40,16 +40,16 @@ enum Source<T> {
 
 struct Cursor<T> {
     api: Api<T>,
-    /// The options for the next page, or `None` after the last page and after an error.
+    /// The options for the next page, or `None` if the last page or an error was returned.
     next: Option<ListOptions>,
-    /// The continue tokens of all pages so far. A repeated token would make the list endless.
+    /// The continue tokens of all pages so far. A repeated token is an error, because the list would never end.
     tokens: HashSet<String>,
 }
 
 /// A task that requests pages in advance. The task is stopped when the `Ahead` is dropped.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// The task, or `None` after the task's result has been returned.
+    /// The task, or `None` if its result has been returned.
     task: Option<JoinHandle<()>>,
 }
 
@@ -136,8 +136,8 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Wait until the channel has a free slot before requesting a page, because the task would otherwise buffer
-            // one page more than `pages`.
+            // Request a page only if the channel has a free slot, because the task would otherwise buffer one page more
+            // than `pages`.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {
@@ -179,8 +179,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // Propagate the panic of the task, because the list would otherwise look complete without the missing
-            // pages.
+            // Propagate a panic of the task, because the list would otherwise look complete without the missing pages.
             if let Err(error) = end
                 && error.is_panic()
             {

@@ -40,7 +40,7 @@ const PROTOCOL: &str = "v4.channel.k8s.io";
 const LAYOUT: Layout = Layout {
     inputs: &[0],
     error: 1,
-    // On each channel, the first message from the server is the port number in two bytes.
+    // The first message from the server on each channel is the port number in two bytes.
     preamble: 2,
     close_signal: CloseSignal::Flush,
 };

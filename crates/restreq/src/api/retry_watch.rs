@@ -44,26 +44,23 @@ use crate::watch::Watch;
 /// ```
 pub struct RetryWatch<T> {
     api: Api<T>,
-    /// The selectors and the revision for resuming the watch.
     options: WatchOptions,
     state: State<T>,
     not_before: Option<Instant>,
     backoff: Backoff,
-    /// Whether a watch has delivered an event or a bookmark, or has lasted for at least `MIN_INTERVAL`.
     was_successful: bool,
     done: bool,
 }
 
 enum State<T> {
     Closed,
-    /// A future that opens the next watch. The future is stored here, so that the request is not cancelled when the
-    /// future of `next` is dropped.
+    /// A future that opens the next watch. This variant owns the future, so that dropping the future of `next` does not
+    /// cancel the request.
     Opening(Opening<T>),
-    /// A watch, and the time at which it was opened.
     Open(Box<Watch<T, ApiError>>, Instant),
 }
 
-/// A future that sends a watch request, and returns the request's start time and its result.
+/// A future that sends a watch request, and returns the start time of the request and its result.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -132,7 +129,6 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Err(ApiError::invalid_request("the watch has ended after an error"))
     }
 
-    /// Returns `true` if a watch has delivered an event or a bookmark, or has lasted for at least a second.
     pub(super) fn was_successful(&self) -> bool {
         self.was_successful
     }
@@ -174,7 +170,8 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         self.backoff.reset();
     }
 
-    /// Closes the current watch. On a quiet resource, a watch that has lasted is successful without events.
+    /// Closes the current watch. On a quiet resource, even a watch without events is successful if it has lasted for
+    /// `MIN_INTERVAL`.
     fn close(&mut self) {
         if let State::Open(_, opened) = std::mem::replace(&mut self.state, State::Closed)
             && opened.elapsed() >= MIN_INTERVAL
@@ -183,7 +180,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         }
     }
 
-    /// Closes the current watch after an error. Returns the error if it would also occur on a retry.
+    /// Closes the current watch after an error. Returns `error` if a retry would fail with the same error.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.close();
         if is_lasting(&error) {

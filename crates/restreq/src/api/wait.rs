@@ -75,7 +75,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => {}
-                    // Changes that the watch missed are included in the next list.
+                    // The next list includes the changes that the watch missed.
                     Some(Err(error)) if error.is_expired() => {
                         if watch.was_successful() {
                             pauses.reset();

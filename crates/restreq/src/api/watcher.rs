@@ -88,7 +88,6 @@ enum State<T> {
 
 enum After<T> {
     Page(Pages<T>),
-    /// Start a watch at the revision of the list.
     Watch(String),
 }
 
@@ -173,7 +172,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
             }
             State::Page(page) => {
                 let (pages, page) = ready!(page.as_mut().poll(cx));
-                // `Pages` returns at least one page or an error.
+                // A server that returns no page violates the contract of `Pages`, which returns at least one page or an
+                // error.
                 let page = page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")));
                 self.is_list_too_slow |= page.as_ref().is_err_and(ApiError::is_expired);
                 let List { metadata, items, .. } = page?;
@@ -249,7 +249,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Err(error) => {
                     self.pause(&error);
-                    // The watcher handles an expired revision by itself, so do not return this error to the caller.
+                    // Do not return this error to the caller, because the watcher lists again after an expired
+                    // revision.
                     if !error.is_expired() {
                         return Poll::Ready(Some(Err(error)));
                     }

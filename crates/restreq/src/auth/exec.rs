@@ -23,7 +23,6 @@ use super::renewal::{Credential, Source};
 use crate::error::AuthError;
 use crate::metrics::Instruments;
 
-/// A credential plugin, as specified by `client.authentication.k8s.io`.
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
@@ -36,13 +35,13 @@ pub(crate) struct ExecPlugin {
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The timeout for reading the remaining output after the plugin has exited. Without this timeout, the client would
-/// wait forever for a child process that keeps the pipes open.
+/// wait forever if a child process of the plugin keeps the pipes open.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 const MAX_OUTPUT: u64 = 1 << 20;
-/// The initial capacity of the output buffer, which is sufficient for most credentials.
+/// The initial capacity of the output buffer, which is enough for most credentials.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// The maximum number of bytes from stderr that an error contains. If stderr is longer, its end is kept, because the
-/// end usually names the cause.
+/// The maximum number of bytes from stderr that an error contains. If stderr is longer, the error contains the end,
+/// which usually names the cause.
 const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -136,7 +135,7 @@ impl ExecPlugin {
         }
     }
 
-    /// Records a plugin run in the metrics. If `ended` is `None`, the plugin has not exited in time.
+    /// Records a plugin run in the metrics. If `ended` is `None`, the plugin did not exit before its timeout.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
@@ -186,8 +185,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject an unusable certificate here, because the client would never send it. Without a rejection by the
-        // server, the plugin would not run again.
+        // Reject an unusable certificate here, because the client would never send it, and the server could therefore
+        // not reject it. Only a rejection makes the plugin run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -216,7 +215,6 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns the error for the plugin output `printed`, or `None` if the output is valid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -237,8 +235,8 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
-/// Decodes the plugin's output. The error contains only the position of the problem, because serde's message could
-/// quote credentials.
+/// Decodes the plugin's output. The error contains only the position of the problem, because serde's error message
+/// could quote credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
@@ -265,7 +263,7 @@ type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 /// pipes is full.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // Reserve the capacity first, because a vector that grows leaves copies of the credentials in memory.
+    // Reserve the capacity before reading, because a vector that grows leaves copies of the credentials in memory.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -320,7 +318,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Escapes control characters, which a terminal would otherwise interpret.
+/// Escapes control characters, so that a terminal does not interpret them.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -26,9 +26,7 @@ use crate::response::Response;
 
 pub(crate) struct OidcLogin {
     config: OidcConfig,
-    /// A client for the issuer, which sends no credentials.
     issuer: RestClient,
-    /// The scheme and authority of the issuer URL.
     origin: String,
     /// The path of the issuer URL, which is a prefix of the discovery document's path.
     path: String,
@@ -44,12 +42,11 @@ pub(crate) struct OidcLogin {
 const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_SIZE: usize = 1 << 20;
 
-/// All OpenID Connect logins that clients are using. Most issuers accept each refresh token only once, so clients with
-/// the same refresh token in their configuration share one login and its tokens.
+/// All OpenID Connect logins that clients of this process use. Most issuers accept each refresh token only once, so
+/// clients with the same configured refresh token share one login.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the OpenID Connect login of a configuration. The configured tokens are only checked when a request needs
-/// them.
+/// Returns the OpenID Connect login of a configuration. The tokens are only checked when a request needs them.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -92,7 +89,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an HTTPS URL into its origin and its path. The origin consists of the scheme and the authority.
+/// Splits an HTTPS URL into its origin (scheme and authority) and its path.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -101,8 +98,7 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // Do not set a total timeout, because the client would send it as a query parameter, which the issuer does not
-    // support.
+    // Do not set a total timeout, because the client would send it as a query parameter, which issuers do not support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -118,8 +114,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// Returns `true`, because the login may be lost if a refresh is aborted: the issuer may already have invalidated
-    /// the old refresh token.
+    /// Returns `true`, because aborting a refresh may lose the login: the issuer may already have invalidated the old
+    /// refresh token.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -138,8 +134,8 @@ impl OidcLogin {
         self.tokens.lock().is_some()
     }
 
-    /// Returns `true` if `other` configures the same login. The issuer and the client ID of both logins must be the
-    /// same. The refresh token of `other` must be the configured or the current refresh token of this login.
+    /// Returns `true` if `other` configures the same login. Both logins must have the same issuer and client ID. The
+    /// refresh token of `other` must be the configured or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -147,8 +143,8 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token, and returns it or an error. The second result contains new tokens that must be stored,
-    /// if any.
+    /// Requests a new ID token, and returns the token or an error. The second result contains new tokens to store, if
+    /// any.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.tokens.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -160,8 +156,8 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // Keep the new refresh token even if other parts of the response are invalid, because the issuer may have
-        // invalidated the old token.
+        // Keep the new refresh token even if the remaining response is invalid, because the issuer may have invalidated
+        // the old token.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -169,8 +165,8 @@ impl OidcLogin {
         Ok((made, (tokens != before).then_some(tokens)))
     }
 
-    /// Reads the URL of the token endpoint from the discovery document of the issuer. Returns a client for the endpoint
-    /// and the path of the endpoint.
+    /// Reads the URL of the token endpoint from the discovery document of the issuer. Returns a client for this
+    /// endpoint, and the path of the endpoint.
     async fn endpoint(&self) -> Result<(RestClient, String), String> {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
@@ -188,16 +184,16 @@ impl OidcLogin {
             (of, made)
         });
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
-        // After a timeout, `read` returns the result of an earlier call, possibly for a different origin.
+        // After a timeout, `read` returns the result of an earlier call, which may belong to a different origin.
         if of != origin {
             return Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin)));
         }
         Ok((made?, target.into()))
     }
 
-    /// Requests new tokens. The request is not retried, because most issuers accept each refresh token only once. Like
-    /// Go's oauth2 library, this method sends the client secret in a header, or in the body if the issuer rejects the
-    /// header.
+    /// Requests new tokens. This method sends the request only once, because most issuers accept each refresh token
+    /// only once. Like Go's oauth2 library, this method sends the client secret in a header, or in the body if the
+    /// issuer rejects the header.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -270,15 +266,15 @@ pub(crate) struct TokenResponse {
 
 impl TokenResponse {
     /// Decodes the token endpoint's response. The error contains only the position of the problem, because serde's
-    /// message could quote the tokens.
+    /// error message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
         serde_json::from_slice(body).map_err(|error| format!("its response contains no tokens ({})", place(error)))
     }
 }
 
-/// Returns `true` if the issuer rejected the client ID or the client secret. The rejection does not invalidate the
-/// refresh token.
+/// Returns `true` if the issuer rejected the client ID or the client secret. The rejection of a client does not
+/// invalidate the refresh token.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -289,8 +285,8 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// Describes why the issuer rejected a token request. Omits all other parts of the response, because they could contain
-/// secrets.
+/// Describes why the issuer rejected a token request. The description omits all other parts of the response, because
+/// they could contain secrets.
 fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -304,7 +300,7 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Returns the error code of the response if it is defined in RFC 6749, section 5.2.
+/// Returns the error code in the response body if RFC 6749, section 5.2 defines this code.
 pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -32,7 +32,7 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     let resolved = look_path(Path::new(command), path);
     let is_listed = |program: &Path| list.iter().any(|entry| entry == program);
     if is_listed(Path::new(command)) {
-        // If the program does not exist, starting it fails later.
+        // If the program does not exist, the client reports an error when it starts the program.
         return Ok(resolved.unwrap_or_else(|| command.into()));
     }
     let Some(resolved) = resolved else {
@@ -47,7 +47,7 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     Err(format!("{} is not on the allow-list of plugin_policy", resolved.display()))
 }
 
-/// Returns `true` if a path is normalized, because only normalized paths can be compared.
+/// Returns `true` if `entry` is a normalized path, because only normalized paths can be compared.
 fn is_normal(entry: &Path) -> bool {
     let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
     let rebuilt: PathBuf = entry.components().collect();
@@ -102,7 +102,7 @@ mod tests {
         check(&PluginPolicy::DenyAll).unwrap();
     }
 
-    /// The test cases of client-go's allowlist.
+    /// Contains the test cases of client-go's allowlist.
     #[test]
     fn plugin_is_allowed_by_name_or_by_resolved_path() {
         let root = tempfile::tempdir().unwrap();

@@ -20,7 +20,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// The maximum duration of a call of [`make`](Self::make).
     fn max_wait(&self) -> Duration;
 
-    /// Returns `true` if a renewal must be completed even after the client is dropped, because aborting it would lose
+    /// Returns `true` if a renewal must continue after the client is dropped, because aborting the renewal would lose
     /// the credentials.
     fn outlives_client(&self) -> bool {
         false
@@ -28,23 +28,23 @@ pub(crate) trait Source: Send + Sync + 'static {
 
     fn fault(&self, why: String) -> AuthError;
 
-    /// Reports that a renewal replaced a certificate of the age `age`.
+    /// Reports that a renewal replaced a client certificate that was in use for `_age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// When the credentials expire, or `None` if the credentials are used until the server rejects them.
+    /// When the credentials expire, or `None` if they are used until the server rejects them.
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// A cache for credentials. Credentials are renewed when they are first used, shortly before they expire, and after the
+/// A cache for credentials. The cache renews credentials at their first use, shortly before they expire, and after the
 /// server rejects them.
 ///
 /// Each renewal is one call of [`Source::make`]. At most one renewal is in progress at a time, and all waiting requests
-/// share its result. A renewal is a task on the runtime of the request that started it, and continues if this request
-/// is cancelled.
+/// share its result. A renewal runs as a task on the runtime of the request that started it, and continues if this
+/// request is cancelled.
 ///
 /// Dropping the client aborts the renewal, unless the source [outlives the client](Source::outlives_client). If the
 /// runtime of the renewal has shut down or is blocked, a waiting request starts another renewal.
@@ -60,7 +60,7 @@ struct State {
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// The end time and the error of the last renewal, if the renewal failed.
+    /// The end time and the error of the last renewal, or `None` if no renewal has ended or the last one succeeded.
     failed: Option<(Instant, AuthError)>,
 }
 
@@ -80,25 +80,25 @@ enum Reason {
 
 struct Issued {
     login: Login,
-    /// When a renewal first returned this certificate.
+    /// The time when a renewal first returned this certificate.
     since: Instant,
-    /// When the credentials must be renewed, or `None` if they are only renewed after the server rejects them.
+    /// The time when the credentials must be renewed, or `None` if they are only renewed after the server rejects them.
     until: Option<Instant>,
     /// When the credentials were issued, if the server had rejected the previous credentials or if the renewal returned
-    /// the previous credentials again. In all other cases, this field is `None`.
+    /// them again. In all other cases, `replaced` is `None`.
     replaced: Option<Instant>,
 }
 
-/// How long before their expiry credentials are renewed. The margin allows for slow requests and for clocks that
-/// differ.
+/// Credentials are renewed this long before they expire. The margin allows for slow requests and for differences
+/// between clocks.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause before the next renewal, if a renewal returned the same credentials again, or if the server also
-/// rejected the new credentials.
+/// The minimum pause before the next renewal, if the last renewal returned the same credentials again or the server
+/// rejected the new ones.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// How long requests return the error of a failed renewal without starting another renewal.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// How much longer a request waits than the timeout of the renewal. A request needs a separate timeout, because the
-/// timer of a renewal does not fire if its runtime is blocked.
+/// The additional time that a request waits after the timeout of the renewal. A request needs a separate timeout,
+/// because the timer of a renewal does not fire if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
@@ -117,7 +117,7 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// Returns the current credentials. Waits for a renewal if there are no credentials or if they are about to expire.
+    /// Returns the current credentials. If there are no credentials or they are about to expire, waits for a renewal.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
@@ -153,7 +153,8 @@ impl<S: Source> Renewal<S> {
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // Try again, because another request started the renewal on a runtime that has shut down or is blocked.
+                // Try again on this runtime, because the renewal runs on another runtime that has shut down or is
+                // blocked.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -188,7 +189,7 @@ impl<S: Source> Shared<S> {
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.state.lock();
-            // Another request may have abandoned this renewal.
+            // Another request may already have abandoned this renewal.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -221,7 +222,7 @@ impl<S: Source> Shared<S> {
 }
 
 struct RenewalReport {
-    /// Whether the new credentials expire immediately.
+    /// Whether the new credentials have already expired or are about to expire.
     is_over: bool,
     /// How long the replaced certificate was in use, or `None` if no certificate was replaced.
     replaced: Option<Duration>,

@@ -13,8 +13,8 @@ use crate::error::AuthError;
 
 /// A bearer token that is read from a file. Another program, such as the kubelet, updates the file regularly.
 ///
-/// The client reads the file again after 50 s, and immediately if the server rejects the token. If the file cannot be
-/// read, for example while it is being replaced, the client continues to use the last token.
+/// The client reads the file again 50 s after the last read, and immediately if the server rejects the token. If the
+/// file cannot be read, for example while it is being replaced, the client continues to use the last token.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -22,7 +22,7 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header with the token that was last read, or with the configured token until the file has been read.
+    /// The header with the last token from the file, or with the configured token until the file has been read.
     header: Option<HeaderValue>,
     read_at: Option<Instant>,
 }
@@ -43,14 +43,13 @@ impl TokenFile {
         }
     }
 
-    /// Returns the header if the file was last read less than 50 s ago.
+    /// Returns the header if the file was read less than 50 s ago.
     fn present(&self) -> Option<HeaderValue> {
         let state = self.state.lock();
         let is_fresh = state.read_at.is_some_and(|at| at.elapsed() < PERIOD);
         state.header.clone().filter(|_| is_fresh)
     }
 
-    /// Reads the file even if it was read recently.
     pub(crate) async fn reread(&self) -> Result<HeaderValue, AuthError> {
         self.record_read(self.reader.read_again(self.reading()).await)
     }
@@ -60,7 +59,7 @@ impl TokenFile {
         move || token(&path)
     }
 
-    /// Stores the result of a read, and returns the header to use.
+    /// Stores the result of a file read, and returns the header to use.
     fn record_read(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
         let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
@@ -104,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A read that started before the rejection may return the rejected token.
+    /// A read that started before the server rejected the token may still return the rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

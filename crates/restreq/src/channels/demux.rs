@@ -6,7 +6,7 @@ use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
 pub(super) struct Demux {
     layout: Layout,
-    /// How many bytes of the preamble are still missing, for each input and for the error channel.
+    /// The number of preamble bytes that are still missing, for each input and for the error channel.
     preambles: Vec<usize>,
 }
 
@@ -16,7 +16,7 @@ impl Demux {
     }
 
     /// Passes a message to its channel. The first byte of the message is the number of the channel. If the buffer of
-    /// the channel is full, returns the index of the channel and the data.
+    /// the channel is full, returns the channel's index and the data.
     pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
         // Servers first send an empty message on each channel.
         if data.is_empty() {

@@ -20,8 +20,7 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 
 /// Transfers data between a WebSocket and the streams of its channels.
 ///
-/// Sending and receiving are independent of each other, to avoid a deadlock if a command copies its input to its
-/// output.
+/// Sending and receiving are independent, to avoid a deadlock if a command copies its input to its output.
 ///
 /// If the buffer of a reader is full, the driver keeps one message and stops reading from the WebSocket, so that the
 /// server has to wait. The operating system detects a lost peer with the TCP settings in `connect.rs`.
@@ -29,7 +28,7 @@ pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
     demux: Demux,
-    /// A received message that does not fit into the buffer of its channel.
+    /// A received message that does not fit into the buffer of its channel, with the channel's index.
     held: Option<(usize, Bytes)>,
     can_send: bool,
     pings: Interval,
@@ -39,7 +38,7 @@ pub(super) struct Driver {
 const PING_PERIOD: Duration = Duration::from_secs(30);
 
 enum Step {
-    /// The driver has sent or received data, and must be polled again immediately.
+    /// The driver has sent or received data, so it must be polled again immediately.
     Moved,
     Waits,
     End(End),
@@ -64,7 +63,7 @@ impl Driver {
     }
 
     /// Sends as much data as possible, and returns `true` if any data was sent. The driver continues to receive after a
-    /// send error, because the server may have sent its status before closing the connection.
+    /// send error, because the server may have sent its status before it closed the connection.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.can_send {
             return false;
@@ -113,7 +112,7 @@ impl Driver {
             Poll::Ready(None) => Step::End(End::Closed),
             Poll::Ready(Some(Err(error))) => Step::End(End::Lost(reason(&error).into())),
             Poll::Ready(Some(Ok(Message::Close(frame)))) => {
-                // Ignore errors, because the server does not depend on the response to its close frame.
+                // Ignore errors, because the server does not need a response to its close frame.
                 let _: Poll<_> = Pin::new(&mut self.socket).poll_flush(cx);
                 Step::End(closed(frame))
             }

@@ -1,4 +1,4 @@
-//! The readers and the writer of the channels, which implement the I/O traits of tokio.
+//! The readers and the writer of a connection's channels, which implement the I/O traits of tokio.
 
 use std::io;
 use std::pin::Pin;
@@ -9,13 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::state::NO_CLOSE;
 
-/// The reader of a channel from the server. When the reader is dropped, further data of the channel is discarded.
+/// The reader of a channel from the server. After the reader is dropped, the connection discards further data of
+/// the channel.
 pub(crate) struct Receiver {
     connection: Connection,
     index: usize,
 }
 
-/// The writer of the channel to the server. When the writer is dropped, the channel is closed.
+/// The writer of the channel to the server. Dropping the writer closes the channel.
 pub(crate) struct Sender(Connection);
 
 impl Receiver {

@@ -1,4 +1,4 @@
-//! The state that is shared between the connection task and the streams. This module does no I/O.
+//! State shared between the connection task and the streams of its channels, without I/O.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,9 +11,9 @@ use tokio::io::ReadBuf;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The numbers of the channels from the server.
+    /// The numbers of the channels that carry data from the server.
     pub(crate) inputs: &'static [u8],
-    /// The number of the channel for the server's status or error message.
+    /// The number of the channel that carries the server's status or error message.
     pub(crate) error: u8,
     /// The number of bytes that precede the data on each channel from the server.
     pub(crate) preamble: usize,
@@ -24,32 +24,28 @@ pub(crate) struct Layout {
 pub(crate) enum CloseSignal {
     /// The client sends a close message, as in `v5.channel.k8s.io`.
     Message,
-    /// The protocol has no close message. Closing the stream returns an error.
+    /// The protocol has no close message, so closing the stream returns an error.
     Unsupported,
-    /// The protocol has no close message. Closing the stream only flushes the data.
+    /// The protocol has no close message, so closing the stream only flushes the data.
     Flush,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    /// The server closed the connection without an error.
     Closed,
     Lost(Arc<str>),
 }
 
-/// The number of the channel for data from the client.
 pub(super) const OUTPUT: u8 = 0;
-/// The number of the channel for close messages from the client.
 pub(super) const CLOSE: u8 = 255;
 /// The maximum number of bytes that a channel buffers for its reader. If a channel has reached this limit, the driver
 /// keeps one more message.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
-/// The memory overhead of a stored message in bytes.
 const OVERHEAD: usize = 64;
-/// Received messages smaller than this are copied, because a small message could otherwise keep an entire read buffer
-/// in memory.
+/// The size in bytes below which a received message is copied, so that it does not keep an entire read buffer in
+/// memory.
 const SMALL: usize = 4 << 10;
-/// The maximum size of a message from the client in bytes, as in client-go.
+/// The maximum size in bytes of a message from the client, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
 const MAX_ERROR: usize = 64 << 10;
 
@@ -58,13 +54,12 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message to the server, such as a terminal size. A new message replaces an earlier message that has not been
-    /// sent yet.
+    /// A message to the server that only matters in its newest version, such as a terminal size. A new message replaces
+    /// an earlier message that has not been sent yet.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
     driver: Option<Waker>,
-    /// The waker of the caller that waits for the status or for the end of the connection.
     observer: Option<Waker>,
 }
 
@@ -86,7 +81,7 @@ struct Output {
     is_unflushed: bool,
     close: Close,
     writer: Option<Waker>,
-    /// Why the client can no longer send data, or `None` while it can send data.
+    /// The reason why the client can no longer send data, or `None` while it can send data.
     fault: Option<Arc<str>>,
 }
 
@@ -135,14 +130,13 @@ impl Shared {
             pending => pending,
         };
         output.is_unflushed |= message.is_some();
-        // Without a message, the writer keeps waiting until the socket has sent all messages.
+        // If there is no message left, the writer keeps waiting until the socket has sent all messages.
         let writer = if message.is_some() { output.writer.take() } else { None };
         drop(state);
         wake(writer);
         message
     }
 
-    /// Records that all messages have been sent.
     pub(super) fn flushed(&self) {
         let mut state = self.0.lock();
         let was_unflushed = std::mem::take(&mut state.output.is_unflushed);
@@ -188,7 +182,8 @@ impl Shared {
         wake(reader);
     }
 
-    /// Records that the client can no longer send data. Data that has already been received can still be read.
+    /// Records that the client can no longer send data. The channels' readers can still read data that has already
+    /// arrived.
     pub(super) fn fail_output(&self, why: &str) {
         let mut state = self.0.lock();
         state.output.fault.get_or_insert_with(|| why.into());
@@ -198,7 +193,7 @@ impl Shared {
         wake(writer);
     }
 
-    /// Records how the connection ended. Only the first call of `finish` has an effect.
+    /// Records how the connection ended, unless its end is already recorded.
     pub(super) fn finish(&self, end: End) {
         let mut state = self.0.lock();
         state.end.get_or_insert(end);
@@ -252,7 +247,7 @@ impl Shared {
             return match end {
                 _ if input.is_closed => Poll::Ready(Ok(())),
                 Some(End::Closed) => Poll::Ready(Ok(())),
-                // All output has already arrived, because the server sends its status last.
+                // The server sends its status last, so all output has already arrived.
                 Some(End::Lost(_)) if !error.is_empty() => Poll::Ready(Ok(())),
                 Some(End::Lost(why)) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, lost(why)))),
                 None => {
@@ -276,7 +271,7 @@ impl Shared {
         Poll::Ready(Ok(()))
     }
 
-    /// Discards the unread data of a channel and all data that arrives later.
+    /// Discards the unread data of a channel and all later data.
     pub(super) fn abandon(&self, index: usize) {
         let mut state = self.0.lock();
         let input = &mut state.inputs[index];
@@ -288,7 +283,7 @@ impl Shared {
         wake(driver);
     }
 
-    /// Stores the next message to the server. Returns the number of bytes that were stored in the message.
+    /// Stores the next message to the server, and returns the number of bytes of `data` that it contains.
     pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.0.lock();
         if state.output.close != Close::Open {
@@ -319,7 +314,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Closes the channel to the server once its last message has been sent.
+    /// Closes the channel to the server after its last message was sent.
     pub(super) fn poll_close(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         let mut state = self.0.lock();
@@ -366,7 +361,7 @@ pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which ca
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits until the connection task has taken the last message.
+    /// Waits until the connection task has taken the last message to send.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         self.check_output()?;
         if self.output.pending.is_none() {

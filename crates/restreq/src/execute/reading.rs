@@ -18,7 +18,7 @@ const MAX_RESERVED: usize = 1 << 20;
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads an entire response body of at most `limit` bytes. `idle` is the timeout for each part of the body.
+/// Reads an entire response body of at most `limit` bytes. `idle` is the timeout for each chunk of the body.
 pub(super) async fn read(
     timers: &Timers,
     mut body: ResponseBody,
@@ -49,8 +49,8 @@ pub(super) async fn read(
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve: the announced size, but at most `MAX_RESERVED` and at least `present`. A server can
-/// announce a larger body than it sends, so more memory is only allocated when data arrives.
+/// Returns the capacity to reserve: the announced size, but at most `MAX_RESERVED` and at least `present`. More memory
+/// is only allocated when data arrives, because a server can announce a larger body than it sends.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }

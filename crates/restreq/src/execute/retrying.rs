@@ -34,7 +34,7 @@ pub(super) struct Retrying<'a> {
 }
 
 enum Next {
-    /// Send the request again, with these credentials if there are any.
+    /// Send the request again, with these credentials if present.
     Attempt(Option<Login>),
     End(Box<Answer>),
 }
@@ -98,10 +98,10 @@ impl<'a> Retrying<'a> {
         }
     }
 
-    /// Returns new credentials after the server has rejected `rejected`, or `None` if no other credentials are
-    /// available or the request cannot or must not be sent again.
+    /// Returns new credentials after the server has rejected `rejected`, or `None` if there are none or the request
+    /// cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
-        // The caller has set the `Authorization` header, so the server has not rejected the client's credentials.
+        // The server has not rejected the client's credentials, because the caller has set the `Authorization` header.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -111,7 +111,7 @@ impl<'a> Retrying<'a> {
         if self.retry.may_replay() && Repetition::may_follow_401(&self.request.parts.method, &subresource) {
             return renewed;
         }
-        // The request is not sent again, so return the response. The next request will use the new credentials.
+        // Return the response, because the request is not sent again. The next request will use the new credentials.
         renewed.err().inspect(|error| tracing::warn!("{error}"));
         Ok(None)
     }
@@ -128,7 +128,7 @@ impl<'a> Retrying<'a> {
         let (mode, is_write) = (self.mode, self.is_write());
         let wait = self.retry.next_pause(outcome, || match mode {
             _ if mode.has_effect() => Repetition::Accumulates,
-            // Reading a stream is only retried if a reused connection had died while it was idle.
+            // A request for a stream is only retried if a reused connection had died while it was idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => {
                 let subresource = request.subresource_of_path().unwrap_or_default();
@@ -143,8 +143,8 @@ impl<'a> Retrying<'a> {
         Some(wait).filter(|_| may_wait && is_in_time)
     }
 
-    /// Cleans up a failed attempt before the next attempt. Stores the error of the attempt if the server may have
-    /// processed it.
+    /// Cleans up a failed attempt before the next attempt. Keeps the error of the attempt if the server may have
+    /// processed the request.
     async fn give_up_attempt(&mut self, outcome: Answer, wait: Duration) {
         match outcome {
             Ok(answer) => {

@@ -9,12 +9,12 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits the body of a list into items while it arrives. Only the current item and the envelope, which is the JSON
-/// around the items, are kept in memory.
+/// Splits the body of a list into items while it arrives. Only the current item and the envelope (the JSON around the
+/// items) are kept in memory.
 ///
-/// If the body is complete, the items and the envelope are the same as with a JSON parser. A `ListSplitter` returns an
-/// error at the first byte that is invalid JSON, and skips items larger than the limit. Items that arrive in a single
-/// chunk are not copied. A `ListSplitter` does no I/O.
+/// For a complete body, the items and the envelope are the same as with a JSON parser. A `ListSplitter` skips items
+/// larger than the limit, and returns an error at the first invalid byte. Items that arrive in a single chunk are not
+/// copied. A `ListSplitter` does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
     chunks: VecDeque<Bytes>,
@@ -26,15 +26,15 @@ pub(crate) struct ListSplitter {
 
 #[derive(PartialEq)]
 enum Place {
-    /// The scanner is outside of the items. `names_items` is `true` if the current field is `items`.
+    /// The position of the scanner is outside of the items. `names_items` is `true` if the current field is `items`.
     Outside {
         names_items: bool,
     },
     Items,
 }
 
-/// The maximum size of the envelope in bytes. The longest field in an envelope is the continue token. client-go does
-/// not limit its size.
+/// The maximum size of the envelope in bytes. The longest field in an envelope is the continue token, whose size
+/// client-go does not limit.
 const MAX_ENVELOPE: usize = 1 << 20;
 
 /// The nesting depths of the fields of a list (`MEMBER`) and of its items (`ITEM`).
@@ -43,11 +43,8 @@ const ITEM: usize = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The envelope exceeds its size limit, in bytes.
     TooLarge { limit: usize },
-    /// The byte at this offset is invalid JSON.
     NoJson { offset: u64 },
-    /// The body ended at this offset although the JSON was incomplete.
     Ended { offset: u64 },
 }
 
@@ -88,7 +85,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the envelope. This method must be called after the end of the body.
+    /// Returns the envelope. Call this method only after the end of the body.
     ///
     /// # Errors
     ///
@@ -97,7 +94,7 @@ impl ListSplitter {
         if self.json.is_whole() { Ok(&self.envelope) } else { Err(Fault::Ended { offset: self.offset }) }
     }
 
-    /// Scans to the end of an item, to the start or end of the list of items, or to the end of the chunk.
+    /// Scans to the end of an item, to the start or end of the `items` array, or to the end of the chunk.
     fn read(&mut self, chunk: &mut Bytes) -> Result<Option<RawObject>, Fault> {
         let mut at = 0;
         let token = loop {
@@ -309,8 +306,8 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Generates lists. In most of the generated lists, a few brackets, quotes, colons or commas were removed, or bytes
-    /// were inserted before them.
+    /// Generates lists. Most of the generated lists lack a few brackets, quotes, colons or commas, or contain
+    /// additional bytes before them.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

@@ -18,7 +18,8 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 const AT_ONCE: usize = 10;
 
-/// Fetches all discovery documents. `turn` is the number of this fetch in the order of all lookups and fetches.
+/// Fetches all discovery documents of the server. `turn` is the sequence number of this fetch among all lookups
+/// and fetches.
 pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiError> {
     let asked = Instant::now();
     let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
@@ -30,7 +31,7 @@ pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiErro
                 known.resources.extend(resources);
                 known.missing.extend(missing);
             }
-            // One of the two paths may be missing or forbidden, so continue with the other path.
+            // One of the two root paths may be missing or forbidden, so continue with the other path.
             (Err(error), None) if error.is_not_found() || error.is_forbidden() => skipped = Some(error),
             (Err(error), _) => return Err(error),
         }
@@ -53,7 +54,8 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     Ok(one_by_one(client, group_versions).await)
 }
 
-/// Fetches each group version separately. Group versions that cannot be fetched are listed as missing.
+/// Fetches the discovery document of each group version separately. Lists group versions that cannot be fetched as
+/// missing.
 async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> Part {
     let mut requests = JoinSet::new();
     let mut answers = BTreeMap::new();

@@ -145,7 +145,6 @@ struct Version {
 }
 
 impl Groups {
-    /// Returns the group versions, with the preferred version of each group first.
     pub(super) fn group_versions(self) -> Vec<GroupVersion> {
         let of_group = |group: Group| {
             let preferred = group.preferred_version.map(|version| version.version);

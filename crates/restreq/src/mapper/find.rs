@@ -52,11 +52,12 @@ impl Known {
         self.one(name, |_| false)
     }
 
-    /// Returns the only resource that `fits` accepts, in the version that the server prefers.
+    /// Returns the only resource that `fits` accepts, in the server's preferred version, where the core group takes
+    /// precedence.
     fn one(&self, name: &str, fits: impl Fn(&DiscoveredResource) -> bool) -> Result<ApiResource, MappingError> {
         let mut candidates: Vec<&ApiResource> = Vec::new();
         for entry in self.resources.iter().filter(|entry| fits(entry)) {
-            // Keep only the first version of each resource, because the server lists the preferred version first.
+            // The server lists the preferred version first, so keep only the first version of each resource.
             if !candidates.iter().any(|other| other.group_resource() == entry.resource.group_resource()) {
                 candidates.push(&entry.resource);
             }

@@ -59,8 +59,8 @@ impl Request {
         [origin.scheme(), "://", &origin.authority, &target].concat()
     }
 
-    /// Returns the URL without the scheme and the host. The path is taken from `line`, which must belong to this
-    /// request.
+    /// Returns the URL without the scheme and the host. The path is taken from `line`, which must be the request line
+    /// of this request.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let origin = &self.parts.client.shared.base.origin;
         let beneath = &line.url[origin.scheme().len() + "://".len() + origin.authority.len()..];
@@ -85,7 +85,7 @@ impl Request {
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
             // Escape control characters, which could start a new log line, and characters outside of ASCII. Other ASCII
-            // characters stay readable.
+            // characters are not escaped, so that they stay readable.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -96,15 +96,15 @@ impl Request {
     }
 
     /// Returns the URL template of the request in the format of client-go. Object names, namespaces, parameter values,
-    /// and paths outside of the Kubernetes API are replaced by placeholders. A program uses only a small number of
-    /// distinct templates.
+    /// and paths outside of the Kubernetes API are replaced by placeholders. A program therefore uses only a small
+    /// number of distinct templates.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the path segment with the resource, which follows the group and the version.
+        // The index of the path segment with the resource, which follows the group and version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
@@ -163,7 +163,7 @@ impl Request {
             &self.parts.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // If there are no other segments, keep the trailing slash of the prefix.
+            // Without other segments, keep the trailing slash of the prefix.
             return if self.parts.prefix.starts_with('/') {
                 self.parts.prefix.to_string()
             } else {
@@ -188,7 +188,6 @@ thread_local! {
     static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The number of URL templates that were rendered on this thread.
 #[cfg(test)]
 pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()

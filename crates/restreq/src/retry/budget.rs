@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pintle_meta::__private::Mutex;
 use tokio::time::Instant;
 
-/// The retry budget, which all requests of a client share. The budget grows by 0.2 retries with each request and by 50
+/// The retry budget that all requests of a client share. The budget grows by 0.2 retries with each request and by 50
 /// retries per second, up to 500 retries.
 ///
 /// If all requests fail, the budget limits the additional load on an overloaded server. A client that sends only a few
-/// requests can retry each of them.
+/// requests can retry each of these requests.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The budget after the last retry, or `None` before the first retry.
     account: Mutex<Option<Account>>,
     /// The number of requests since the last retry. The counter is atomic, so that requests without retries do not need
     /// to lock the account or read the clock.

@@ -5,8 +5,8 @@ use http::header::WARNING;
 
 use super::Warning;
 
-/// Returns the warnings in the headers of a response. If a warning is malformed, the rest of its header is ignored, but
-/// other headers are still parsed.
+/// Returns all warnings in the headers of a response. If a warning is malformed, the remaining warnings of its header
+/// are ignored, but other headers are still parsed.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {

@@ -1,11 +1,11 @@
-//! Decodes RFC 2047 encoded words, which have the form `=?charset?encoding?text?=`. In HTTP headers, encoded words
-//! represent text outside of ASCII. This module does no I/O.
+//! Decodes RFC 2047 encoded words, which have the form `=?charset?encoding?text?=`. HTTP headers use encoded words
+//! for text outside of ASCII. This module does no I/O.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes encoded words whose charset is known, and removes the white space between adjacent encoded words. Text
-/// outside of encoded words is unchanged.
+/// Decodes encoded words whose charset is known, and removes the white space between adjacent encoded words.
+/// Leaves text outside of encoded words unchanged.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;

@@ -32,7 +32,7 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The chunks that have not been processed yet. The queue stays short, because the caller takes all complete frames
+    /// The chunks that have not been processed yet. The queue is short, because the caller takes all complete frames
     /// before it pushes another chunk.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
@@ -77,7 +77,7 @@ impl FrameSplitter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the next frame exceeds the size limit or is not an event.
+    /// Returns an error if the next frame exceeds the size limit or does not contain an event.
     pub(crate) fn next_event(&mut self) -> Option<Result<WatchEvent<RawObject>, EventError>> {
         Some(match self.next_shaped()? {
             Ok((frame, shape)) => match usual_event(&frame, shape) {
@@ -126,10 +126,10 @@ pub(crate) enum EventError {
     NotAnEvent(ApiError),
 }
 
-/// Returns the event of a frame that contains only the type and the object, as API servers write frames. Returns `None`
-/// for other frames, and for bookmark and error events, because they do not contain an object of the resource.
+/// Returns the event of a frame that contains only a type and an object, which is the format of API servers. Returns
+/// `None` for other frames, and for bookmark and error events, which do not contain an object of the resource.
 fn usual_event(frame: &Bytes, shape: Shape) -> Option<WatchEvent<RawObject>> {
-    // The only nested value is the object, so the object ends before the last bracket of the frame.
+    // If the object is the only nested value, it ends before the last bracket of the frame.
     if shape != (Shape::Balanced { nested: 1 }) || !frame.ends_with(b"}}") {
         return None;
     }
@@ -142,8 +142,8 @@ fn usual_event(frame: &Bytes, shape: Shape) -> Option<WatchEvent<RawObject>> {
     object.starts_with(b"{").then(|| event(frame.slice_ref(object).into()))
 }
 
-/// Returns the event for a frame that exceeds the size limit. Returns an error for a bookmark or an error event,
-/// because the event is useless without its content.
+/// Returns the event for a frame that exceeds the size limit. Returns an error for an oversized bookmark or error event,
+/// which is useless without its content.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,
@@ -165,8 +165,8 @@ mod tests {
 
     use super::*;
 
-    /// Splits a frame that arrives in chunks of `step` bytes. Returns the frame, and its event if the JSON parser was not
-    /// needed.
+    /// Splits a frame that arrives in chunks of `step` bytes. Returns the frame, and its event if the frame could be
+    /// split without a JSON parser.
     fn split(frame: &[u8], step: usize) -> Option<(Bytes, Option<WatchEvent<RawObject>>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));

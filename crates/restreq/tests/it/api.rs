@@ -81,7 +81,7 @@ async fn each_api_call_sends_its_request() {
         soon(api.patch("a", &patch, &WriteOptions { force: true, ..post.clone() })).await.unwrap();
         let mut body = patch.body().clone();
         if let Patch::Apply(_) = &patch {
-            // The server rejects apply patches without a kind.
+            // The server rejects apply patches that lack a kind.
             body = types.clone();
         }
         assert_eq!(last(&server), (format!("PATCH {BASE}/a?force=true"), body));

@@ -34,7 +34,7 @@ async fn headers_deadline_holds_without_a_connect_deadline() {
     assert!(sent.is_ok(), "no deadline within 10 minutes");
 }
 
-/// Starts a server that sends an endless list, but stops after 15 s. The server runs on a separate thread.
+/// Starts a server that sends an endless list, but stops after 15 s.
 fn flood() -> std::net::SocketAddr {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let addr = listener.local_addr().unwrap();

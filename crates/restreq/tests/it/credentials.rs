@@ -60,7 +60,8 @@ async fn rejected_token_is_reread_and_retried_if_changed() {
     assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
 }
 
-/// The 401 may come from the program behind the proxy, which may have acted. A GET changes nothing.
+/// The 401 may come from the program behind the proxy, which may already have processed the write. A GET can be
+/// repeated, because it changes nothing.
 #[tokio::test]
 async fn proxied_write_with_401_is_not_repeated() {
     const PROXIED: &str = "/api/v1/namespaces/a/services/b/proxy/pay";
@@ -91,7 +92,7 @@ async fn proxied_write_with_401_is_not_repeated() {
     }
 }
 
-/// In older versions, kubectl wrote both an auth provider and a client certificate to a kubeconfig.
+/// Old kubectl versions wrote both an auth provider and a client certificate to a kubeconfig.
 #[cfg(not(feature = "oidc"))]
 #[test]
 fn client_certificate_works_without_unsupported_login() {
@@ -131,8 +132,8 @@ async fn pipe_as_token_file_blocks_no_request() {
     assert_eq!(shown(&server), ["beside"]);
 }
 
-/// The kubelet replaces all files of a volume at once. Each file is a symbolic link into a directory that is itself a
-/// symbolic link.
+/// The kubelet replaces all files of a volume at once by replacing a symbolic link to their directory. Each file is a
+/// symbolic link into this directory.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rotated_service_account_token_is_used() {
@@ -177,8 +178,8 @@ fn server_without_scheme_gets_no_credentials_over_http() {
     assert_eq!(client.get().url(), "https://host:6443/");
 }
 
-/// The client does not send an unusable certificate, so the server cannot reject it, and the client must run the plugin
-/// again without a rejection.
+/// The client never sends an unusable certificate, so the server cannot reject it, and the client must run the plugin
+/// again by itself.
 #[cfg(unix)]
 #[tokio::test]
 async fn plugin_runs_again_after_an_unusable_certificate() {

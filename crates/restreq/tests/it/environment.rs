@@ -47,7 +47,7 @@ fn client_uses_the_proxy_of_the_environment_unless_disabled() {
     run(answer(r#"{"kind":"proxy"}"#), answer(r#"{"kind":"server"}"#));
 }
 
-/// The address 0.0.0.0 refers to this machine, but is not a loopback address, so the client uses the proxy.
+/// The address 0.0.0.0 refers to this machine but is not a loopback address, so requests to it use the proxy.
 #[tokio::test]
 #[ignore = "the test above runs it with a proxy in the environment"]
 async fn environment_decides_in_a_second_process() {

@@ -130,8 +130,8 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// The client uses a token that has already expired according to the client's clock. If the plugin has a different
-/// clock, running the plugin again would not help.
+/// The client uses a token that has already expired according to the client's clock. If the clocks of the client and
+/// the plugin differ, running the plugin again would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -395,9 +395,9 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // Poll the request once to send it to the server, which runs on another thread.
+                // Poll the request once, which sends it to the server on another thread.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
-                // The receiver may already have timed out.
+                // Ignore errors, because the receiver may already have timed out.
                 sender.send(()).ok();
             });
             answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");

@@ -224,7 +224,7 @@ async fn create_or_update_reaches_the_wanted_state() {
     let (result, sent, body) = settle(vec![stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET PUT"));
     assert_eq!((&body["size"], &body["metadata"]["resourceVersion"]), (&json!(3), &json!("7")));
-    // Another client creates the object first and changes it later.
+    // Another client creates the object before this client does, and changes it later.
     let (result, sent, _) = settle(vec![missing(), conflict(), stored(2), conflict(), stored(2), stored(3)]).await;
     assert_eq!((result.unwrap(), sent.as_str()), ((OperationResult::Updated, 3), "GET POST GET PUT GET PUT"));
     let always = (0..5).flat_map(|_| [stored(2), conflict()]).collect();
@@ -270,7 +270,7 @@ async fn read_ahead_is_bounded() {
     }
 }
 
-/// A repeated continue token would make the list endless.
+/// Following a repeated continue token would never end the list.
 #[tokio::test]
 async fn repeated_continue_token_is_an_error() {
     let same = r#"{"metadata":{"resourceVersion":"7","continue":"c"},"items":[{"metadata":{"name":"a"}}]}"#;

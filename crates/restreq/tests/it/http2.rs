@@ -37,7 +37,7 @@ where
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let stream = Counted { stream: tls.accept(stream).await.unwrap(), reads: counted };
-        // The flow-control windows are small, so request bodies must wait for the server.
+        // The flow-control windows are small, so that request bodies must wait for the server.
         let mut connection = server::Builder::new().initial_window_size(1 << 10).handshake(stream).await.unwrap();
         while let Some(Ok((request, respond))) = connection.accept().await {
             tokio::spawn(answer(request, respond));
@@ -138,7 +138,8 @@ async fn bodies_larger_than_the_window_arrive() {
     assert!(stored.iter().all(|(_, body)| *body == whole));
 }
 
-/// A caller can set a wrong length. A server resets a stream whose body has another length.
+/// A caller can set a wrong length. A server resets a stream whose body has another length than its
+/// `Content-Length`.
 #[tokio::test]
 async fn content_length_is_the_length_of_the_body() {
     let (client, _, stored) = storing().await;
@@ -153,7 +154,7 @@ async fn content_length_is_the_length_of_the_body() {
     assert_eq!(lengths, [None, Some("3"), Some("0"), Some("2"), Some("3")], "only the last length is unknown");
 }
 
-/// The `Content-Length` is the length of the response to a GET (RFC 9110, section 8.6).
+/// The `Content-Length` of a response without a body is the length of the response to a GET (RFC 9110, section 8.6).
 #[tokio::test]
 async fn response_without_body_is_not_too_large() {
     for (method, status) in [(Method::HEAD, 200), (Method::GET, 204)] {
@@ -167,8 +168,8 @@ async fn response_without_body_is_not_too_large() {
     }
 }
 
-/// The server does not read the body. A client that reads its stream of chunks faster than the server reads the body
-/// would use more and more memory.
+/// The server never reads the request body. A client that did not wait for the server would use more and more memory
+/// for chunks of the stream.
 #[tokio::test]
 async fn streamed_body_waits_for_the_server() {
     let (client, _) = serve(|request, mut respond| async move {
@@ -222,7 +223,7 @@ async fn reset_response_is_an_error_unless_it_is_complete() {
     }
 }
 
-/// The server does not need the rest of the request body (RFC 9113, section 8.1).
+/// The server responds before it has read the whole request body (RFC 9113, section 8.1).
 #[tokio::test]
 async fn response_is_complete_although_the_upload_is_refused() {
     let (client, _) = serve(|request, mut respond| async move {

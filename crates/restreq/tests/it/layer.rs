@@ -245,7 +245,7 @@ async fn secret_headers_of_a_tower_request_are_sensitive() {
     }
 }
 
-/// A service without connections, which responds when it has received the whole body.
+/// A service without network connections, which responds after it has received the whole body.
 #[derive(Clone)]
 struct Local;
 

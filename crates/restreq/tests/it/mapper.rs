@@ -14,7 +14,8 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves two aggregated discovery documents. The first `before` responses do not contain the group of the widgets.
+/// Serves two aggregated discovery documents. The first `before` responses do not contain the API group of the
+/// widgets.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
@@ -80,7 +81,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         let accept = seen.header("accept").unwrap().to_owned();
         assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"), "{accept}");
     }
-    // The group of the widgets was created after the first fetch.
+    // The API group of the widgets was created after the first fetch.
     let widgets = mapper.named("widgets").await.unwrap();
     assert_eq!(widgets, ApiResource::new("example.com/v2", "Widget", "widgets", Scope::Cluster));
     let old = mapper.resource(&GroupVersionResource::new("example.com", "v1", "widgets")).await.unwrap();

@@ -179,7 +179,7 @@ async fn rate_limiter_waits_are_measured() {
     let server = Server::start([]).await;
     let memory = InMemoryProvider::new();
     let mut config = server.config();
-    // With a limit of one request per 100 s, all other delays are negligible.
+    // With a limit of one request per 100 s, other delays are negligible.
     (config.qps, config.burst) = (Some(0.01), Some(1));
     let start = Instant::now();
     let client =
@@ -214,7 +214,7 @@ async fn panicking_metrics_do_not_fail_requests() {
     assert!(soon(list.next()).await.unwrap().is_ok());
     let mut watch = soon(client.get().watch::<Value>()).await.unwrap();
     assert!(soon(watch.next()).await.unwrap().is_ok());
-    // The panicking provider is also called when a request is cancelled.
+    // Cancelling a request also calls the panicking metrics provider.
     let request = client.get();
     assert!(tokio::time::timeout(Duration::from_millis(1), request.send()).await.is_err());
 }

@@ -26,7 +26,7 @@ fn subject(token: &str) -> String {
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// A function that returns the reply of the issuer, for a request and the number of previous requests.
+/// A function that returns the issuer's reply to a request, given the number of previous requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
@@ -234,7 +234,7 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
     setup.oidc().refresh_token = None;
     setup.oidc().id_token = Some(Secret::new(id_token("hush", -600)));
     assert!(why(&setup).await.contains("no refresh token"));
-    // The refresh token must not be sent to a server that cannot be verified.
+    // The client must not send the refresh token to a server that it cannot verify.
     let mut setup = Setup::new(giving, []).await;
     setup.oidc().ca = Some(PemSource::Inline(Authority::new().pem().into()));
     assert!(why(&setup).await.contains("certificate"));
@@ -275,12 +275,12 @@ async fn clients_share_a_login() {
     for client in &clients {
         soon(client.get().send()).await.unwrap();
     }
-    // A third client starts with the refresh token that was stored.
+    // A third client starts with the refresh token that the token store has stored.
     setup.oidc().refresh_token = Some(Secret::new("r1"));
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // A login with a different client ID at the same issuer is independent.
+    // A login at the same issuer with a different client ID is independent.
     setup.oidc().client_id = "other".into();
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!(setup.asked().len(), 2);
@@ -305,8 +305,8 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("responded with status 500"), "{error}");
-            // A failed refresh is not retried within one second. If the test took longer than a second, skip this
-            // check.
+            // A failed refresh must not be retried within one second. Skip this check if the test itself takes
+            // longer than a second.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
@@ -323,7 +323,7 @@ struct Hanging {
 impl TokenStore for Hanging {
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        // Dropping the sender releases the token store as well.
+        // The token store waits here until the test sends a message or drops the sender.
         self.gate.try_lock().expect("the store is called by one thread at a time").recv().ok();
         self.kept.store(id_token, refresh_token)
     }
@@ -449,7 +449,7 @@ async fn refreshed_login_is_written_to_the_kubeconfig() {
     let left = config().oidc.unwrap();
     assert_eq!(subject(left.id_token.unwrap().expose()), "i1");
     assert_eq!(left.refresh_token.unwrap().expose(), "r1");
-    // A program that is restarted uses the stored tokens.
+    // A restarted program uses the stored tokens.
     soon(RestClient::new(config()).unwrap().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 2], 1));
 }
@@ -470,7 +470,7 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so the new refresh token must be stored.
+/// The client must store the new refresh token, because the issuer may have invalidated the old refresh token.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);

@@ -29,7 +29,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// Returns a reply whose body is much larger than the buffers of the kernel and the flow-control window of a stream.
+/// Returns a reply whose body is much larger than the kernel's buffers and the flow-control window of a stream.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -89,7 +89,7 @@ async fn repeated_http1_bursts_dial_no_new_connections() {
     for size in [64, 200] {
         let server = Server::start([]).await;
         let client = server.client();
-        // Start all requests before the first response is received.
+        // Start all requests before the first response arrives.
         let burst = || async {
             let requests: Vec<_> = (0..size).map(|_| client.get()).collect();
             soon(futures_util::future::try_join_all(requests.iter().map(|request| request.send()))).await.unwrap();
@@ -130,8 +130,8 @@ async fn panicking_body_fails_only_its_request() {
     assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// With tokio's cooperative scheduling, a task must yield when its budget is exhausted. The HTTP/1.1 request must
-/// finish even if the task has no budget left.
+/// tokio makes a task yield when its cooperative budget is exhausted. The HTTP/1.1 request must finish even if the task
+/// has no budget left.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
@@ -142,7 +142,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // At every second poll, consume part of the task's budget, so that the request exhausts the rest.
+            // At every second poll, consume a part of the task's budget, so that the request exhausts the budget.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -244,19 +244,17 @@ enum Move {
     Refuse,
     Break,
     Close,
-    /// Sends an empty response with status 200.
     Answer,
-    /// Sends settings that allow only a single stream, and then an empty response.
+    /// Sends settings that allow only a single stream, followed by an empty response.
     Narrow,
-    /// Sends the response headers and then an endless body.
     Open,
-    /// Sends one byte on each previous stream, and then an empty response.
+    /// Sends one byte on each previous stream, followed by an empty response.
     Late,
     Silence,
 }
 
-/// Starts a server that reacts to each request according to the next entry of `script`. At the end of the script, the
-/// server continues with empty responses. Returns the client configuration and a counter of the received requests.
+/// Starts a server that reacts to its nth request according to the nth entry of `script`. After the last entry, the
+/// server sends empty responses. Returns the client configuration and a counter of the received requests.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
@@ -297,7 +295,8 @@ async fn serve(
         }
         let id = &head[5..9];
         let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
-        // A HEADERS frame with the flags END_STREAM and END_HEADERS. Entry 8 of HPACK's static table is ":status: 200".
+        // A HEADERS frame with the flags END_STREAM and END_HEADERS. In HPACK's static table, entry 8 is ":status:
+        // 200".
         let answer = [&[0, 0, 1, 1, 5], id, &[0x88]].concat();
         let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
             Move::GoAway => {
@@ -338,12 +337,12 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// The first retry of each request is free. All further retries count against the retry budget of the client.
+/// The first retry of each request is free. Each further retry counts against the client's retry budget.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
     // The limit is the initial retry budget, plus 0.2 retries per request, plus 50 retries per second for 20 s. The
-    // limit does not depend on a clock, because `soon` ends the test after 20 s.
+    // limit assumes 20 s, because `soon` ends the test after this time.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();
@@ -377,7 +376,7 @@ async fn write_on_broken_stream_or_connection_is_not_retried() {
     }
 }
 
-/// If the upload continued after the response, the stream would remain open until the upload is complete.
+/// If the upload continued after the response, its stream would remain open.
 #[tokio::test]
 async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
@@ -399,7 +398,7 @@ async fn http2_upload_ends_with_its_response() {
     soon(until(|| Arc::strong_count(&held) == 1)).await;
 }
 
-/// Frames that arrive for cancelled streams must not close the connection.
+/// The client must accept frames for cancelled streams without closing the connection.
 #[tokio::test]
 async fn many_cancelled_streams_do_not_break_others() {
     const GONE: usize = 1500;
@@ -453,8 +452,8 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// A connection is established on the runtime of the request that started the attempt. If this runtime is blocked, the
-/// client must start another attempt, because requests on all other runtimes would otherwise wait forever.
+/// A connection is established on the runtime of the request that first needs it. If this runtime is blocked, the
+/// client must start another attempt, because all other requests would otherwise wait forever.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -470,7 +469,7 @@ fn dial_on_stalled_runtime_is_replaced() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // The paused clock advances automatically, so it may be ahead of the system clock.
+        // The paused clock advances automatically and may be ahead of the system clock.
         tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {

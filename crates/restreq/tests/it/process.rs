@@ -208,8 +208,8 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first, because closing a socket with unread input sends a TCP reset that could overtake
-            // the data.
+            // Read the input before closing the socket, because unread input would cause a TCP reset that could
+            // overtake the data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -297,7 +297,7 @@ async fn message_above_the_limit_is_an_error() {
             if fits {
                 peer.say(frame).await;
             } else {
-                // The client closes the connection while the server is still sending the message.
+                // The client closes the connection while the server is sending the message, so ignore the error.
                 drop(peer.stream.write_all(&frame).await);
             }
         })
@@ -336,7 +336,7 @@ async fn slow_reader_blocks_the_server_and_loses_nothing() {
     soon(async {
         let mut process = pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap();
         let mut stdout = process.stdout.take().unwrap();
-        // Wait until the server cannot send more data.
+        // Wait until the server cannot send more data, because the client reads none.
         let sent = || sent.load(std::sync::atomic::Ordering::SeqCst);
         let mut calm = 0;
         while calm < 1000 {
@@ -460,7 +460,7 @@ async fn server_can_close_one_output() {
     server.await.unwrap();
 }
 
-/// A task on the runtime that opened the connection drives it.
+/// The connection is driven by a task on the runtime that opened it.
 #[test]
 fn end_of_the_runtime_is_a_read_error() {
     let (first, second) = (tokio::runtime::Runtime::new().unwrap(), tokio::runtime::Runtime::new().unwrap());

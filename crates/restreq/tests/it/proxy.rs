@@ -20,7 +20,6 @@ pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// Starts a proxy like `tunnel`. The proxy uses TLS if `tls` is set.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -44,7 +43,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     client.flush().await.unwrap();
     let mut server = TcpStream::connect(target).await.unwrap();
-    // The tunnel ends when either peer closes its connection.
+    // The tunnel ends when the client or the server closes its connection.
     drop(copy_bidirectional(&mut client, &mut server).await);
     head
 }
@@ -85,8 +84,8 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The TLS connection to the server is inside the TLS connection to the proxy. The same CA has issued the certificates
-/// of the proxy and of the server.
+/// The TLS connection to the server is inside the TLS connection to the proxy. The certificates of the proxy and of
+/// the server have the same CA.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());

@@ -53,7 +53,7 @@ pub(crate) fn config() -> Option<ClientConfig> {
     Some(config)
 }
 
-/// Runs a test in its own namespace.
+/// Runs a test in a separate namespace.
 pub(crate) async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(RestClient, String) -> F) {
     let Some(config) = config() else { return };
     let client = RestClient::new(config).unwrap();

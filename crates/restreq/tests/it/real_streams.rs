@@ -42,7 +42,7 @@ async fn commands_run_in_a_real_pod() {
         assert_eq!((&*output.stdout, &*output.stderr), (&b"out\n"[..], &b"err\n"[..]));
         assert_eq!(output.status.unwrap_err().exit_code(), Some(3));
 
-        // With the old protocol, `cat` never ends, because the end of the input cannot be signaled.
+        // With the old protocol, `cat` would never end, because the protocol cannot signal the end of the input.
         let mut cat = pods.exec(pod, ["head", "-c", "4194304"], &ExecOptions::with_stdin()).await.unwrap();
         if cat.protocol() == V5 {
             cat = pods.exec(pod, ["cat"], &ExecOptions::with_stdin()).await.unwrap();

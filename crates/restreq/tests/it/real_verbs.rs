@@ -35,7 +35,8 @@ async fn eviction_obeys_a_real_disruption_budget() {
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "bound"}}}});
         budgets.create(&object(budget), &write).await.unwrap();
         let outcome = pods.evict("bound", &now).await.unwrap();
-        // No controller updates the status of the PodDisruptionBudget, so the server asks the client to retry later.
+        // The server asks the client to retry later, because no controller updates the status of the
+        // PodDisruptionBudget.
         let EvictionOutcome::Blocked { retry_after, status } = outcome else { panic!("{outcome:?}") };
         assert_eq!(retry_after, Some(Duration::from_secs(10)));
         assert_eq!(status.details.unwrap().causes[0].reason, "DisruptionBudget");

@@ -27,7 +27,7 @@ use crate::support::{End, Reply, Server, closed_port, soon};
 
 const CANARY: &str = "hush-0815";
 
-/// The printed text, and the names of the types that were printed.
+/// The printed text, and the names of the printed types.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
@@ -344,8 +344,8 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
     // tracing caches per call site whether an event is enabled. If the process has only one subscriber, the first
-    // thread determines the cached value, even if this thread has no subscriber. If there is a second subscriber,
-    // tracing checks the subscriber of each thread.
+    // thread that reaches the call site determines the cached value, even without a subscriber. If there is a
+    // second subscriber, tracing checks the subscriber of each thread.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -359,7 +359,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // A proxy or another kind of server does not send `Status` objects.
+        // Proxies and servers other than kube-apiserver do not send `Status` objects.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -398,7 +398,7 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // Test the typed methods with the last four servers, because the other servers do not respond immediately.
+    // Test the typed methods only with the last four servers, which respond immediately.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));
@@ -437,7 +437,7 @@ async fn configuration_secrets_are_never_shown() {
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        // Skip traits, and types whose features are disabled.
+        // Skip traits, and types of features that are disabled.
         let is_other = name == "WarningHandler"
             || !cfg!(feature = "tower") && name.starts_with("Transport")
             || !cfg!(feature = "ws") && STREAMS.contains(&name);

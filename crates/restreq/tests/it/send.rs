@@ -199,7 +199,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
 const VERSIONED: &str = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
 const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
 
-/// The first attempt may have caused the conflict in the second attempt.
+/// The first attempt of the write may have caused the conflict in the second attempt.
 #[tokio::test(start_paused = true)]
 async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();
@@ -292,7 +292,7 @@ async fn transport_error_names_its_request() {
 async fn unused_retry_after_reaches_the_caller() {
     let server = Server::always(Reply::later(429, 7)).await;
     let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
-    // Even if a wrapper hides the error itself, the status must be in the source chain.
+    // The status must be in the source chain even if a wrapper hides the error itself.
     let source = error.source().and_then(|source| source.downcast_ref::<Box<Status>>()).unwrap();
     assert_eq!(source.details.as_ref().unwrap().retry_after_seconds, 7);
     assert_eq!(ApiError::from(error).retry_after, Some(std::time::Duration::from_secs(7)));
@@ -444,7 +444,7 @@ async fn request_credentials_replace_client_credentials() {
 #[tokio::test(start_paused = true)]
 async fn read_on_dead_connection_is_retried_at_once() {
     // A paused clock does not advance while a blocking task is running, so the measured time must be zero. A request
-    // that used a timer would have to wait for the end of the blocking task.
+    // that used a timer would therefore wait for the end of the blocking task.
     let (done, is_done) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
     let server = Server::start([Reply::ok(), Reply::Hang]).await;
@@ -475,7 +475,7 @@ async fn stream_or_watch_on_dead_connection_is_retried() {
     assert_eq!(connections, [0, 0, 1, 1, 2]);
 }
 
-/// This request cannot be retried, because its body is a stream.
+/// The client cannot send this request again, because its body is a stream.
 #[tokio::test]
 async fn unrepeatable_request_with_401_renews_credentials_for_next() {
     let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
@@ -539,7 +539,7 @@ async fn status_error_carries_the_audit_id() {
     }
 }
 
-/// Each request waits for its own `Retry-After`, and does not delay other requests of the client.
+/// Each request waits for the `Retry-After` of its response, and does not delay other requests of the client.
 #[tokio::test]
 async fn hanging_request_blocks_no_other_after_429() {
     let refusal = Reply::json(429, "Too many requests").header("content-type", "text/plain");

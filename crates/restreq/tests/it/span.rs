@@ -45,8 +45,8 @@ async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
     // tracing caches per call site whether a span is enabled. If the process has only one subscriber, the first thread
-    // determines the cached value, even if this thread has no subscriber. If there is a second subscriber, tracing
-    // checks the subscriber of each thread.
+    // that reaches the call site determines the cached value, even without a subscriber. If there is a second
+    // subscriber, tracing checks the subscriber of each thread.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

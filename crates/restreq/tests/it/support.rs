@@ -26,7 +26,6 @@ pub(crate) struct Seen {
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The number of the connection, starting at 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
     pub(crate) certificate: Option<Bytes>,
@@ -40,26 +39,23 @@ impl Seen {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// Sends a response that consists of these fields.
+    /// Sends a response with this status, these headers and these chunks.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
     /// Closes the connection without sending a response.
     Hang,
-    /// Never responds.
+    /// Keeps the connection open, but never sends a response.
     Silence,
-    /// Calls this function to get the reply. The arguments of the function are the request and the number of previous
-    /// requests.
+    /// Calls this function with the request and the number of previous requests to get the reply.
     By(fn(&Seen, usize) -> Reply),
 }
 
 /// How the server ends the body of a response after the last chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
-    /// The body ends properly.
     Proper,
     Cut,
-    /// The body never ends.
     Stall,
-    /// The last chunk follows after two seconds, and then the body ends properly.
+    /// After a pause of two seconds, the server sends the last chunk and ends the body properly.
     Late,
 }
 
@@ -113,7 +109,7 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// The reply to all requests that follow the end of the script.
+    /// The reply to each request after the end of the script.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
@@ -121,8 +117,7 @@ struct State {
 }
 
 impl Server {
-    /// Starts a server that responds according to `script`. At the end of the script, the server continues with empty
-    /// objects.
+    /// Starts a server that responds according to `script`. After the last reply, the server sends empty objects.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
@@ -190,7 +185,7 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // Dropping this set, together with the server, ends the tasks of all connections.
+    // Dropping this set, when the server is dropped, ends the tasks of all connections.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
@@ -282,7 +277,6 @@ struct ScriptedBody {
     end: End,
     /// The pause before the last chunk of a late body.
     pause: Pin<Box<Sleep>>,
-    /// Whether all data has been flushed since the last write.
     flushed: bool,
 }
 
@@ -311,8 +305,8 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock in small steps, which tests with sockets need. When no task is ready, a paused clock jumps
-/// to the next deadline before the kernel has transferred the data, so each step waits for one real millisecond.
+/// Advances a paused clock in small steps, which tests with sockets need. A paused clock jumps to the next deadline
+/// when no task is ready, so each step first gives the kernel one real millisecond to transfer data.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
@@ -323,21 +317,21 @@ pub(crate) fn steady_clock() -> impl Drop {
     }
     Clock(tokio::spawn(async {
         loop {
-            // A running blocking task keeps the paused clock from advancing.
+            // The paused clock cannot advance while this blocking task runs.
             drop(tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1))).await);
             tokio::time::sleep(STEP).await;
         }
     }))
 }
 
-/// Advances the clock of tokio, which the client uses. The clocks of servers and credential plugins are not affected.
+/// Advances the clock of tokio, which the client uses. The clocks of servers and credential plugins do not change.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// Waits for a future. Panics after 20 s instead of letting a test hang.
+/// Waits for a future, and panics after 20 s so that the test does not hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
@@ -352,7 +346,7 @@ pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// Creates a named pipe that nothing writes to. Opening the pipe for reading blocks the thread.
+/// Creates a named pipe without a writer. Opening the pipe for reading blocks the calling thread.
 #[cfg(unix)]
 pub(crate) fn pipe(dir: &std::path::Path) -> std::path::PathBuf {
     let path = dir.join("pipe");

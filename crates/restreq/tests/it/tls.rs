@@ -20,7 +20,6 @@ use crate::support::{Reply, Server, soon, steady_clock};
 
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate and its private key as PEM text.
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
@@ -118,8 +117,8 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate does not need a CA if the bundle contains the server certificate. The name and the
-/// validity period of the certificate are still checked.
+/// As in Go, a server certificate does not need a CA if the bundle contains the server certificate. The client still
+/// checks the name and the validity period of the certificate.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -188,7 +187,7 @@ async fn write_with_garbled_response_may_have_been_executed() {
                 stream.flush().await.unwrap();
             }
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            // The record is not encrypted, so the client must report a TLS error.
+            // The server sends an unencrypted record, so the client must report a TLS error.
             let tcp = stream.get_mut().0;
             tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
             stream
@@ -238,7 +237,7 @@ async fn http2_is_used_if_the_server_supports_it() {
     assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
 }
 
-/// Starts a peer that negotiates HTTP/2, and then reads data but never responds.
+/// Starts a server that negotiates HTTP/2 and reads all data, but never responds.
 async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -316,8 +315,8 @@ async fn client_certificate_authenticates_requests() {
         let server = Server::start_with([], Reply::ok(), Some(tls)).await;
         let refused = |outcome: Result<(), Error>| match outcome.unwrap_err() {
             Error::Connect { refused: false, .. } => {}
-            // With TLS 1.3, the client learns only after the handshake that its certificate was rejected. The rejection
-            // is returned if it arrives before the connection is lost.
+            // With TLS 1.3, the client learns only after the handshake that its certificate was rejected. The test may
+            // also get a transport error, if the connection is lost before the rejection arrives.
             Error::Transport { .. } if version == &TLS13 => {}
             error => panic!("{version:?}: {error:?}"),
         };
@@ -367,7 +366,7 @@ async fn changed_client_certificate_applies_to_new_connections() {
     let client = RestClient::new(config).unwrap();
     client.get().max_retries(0).send().await.unwrap_err();
 
-    // While only one of the two files has been replaced, the client uses the old contents of both files.
+    // While only one of the two files is replaced, the client uses the old contents of both files.
     let fresh = authority.issue("me");
     std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -474,8 +473,8 @@ mod program {
         let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
-        // The second client also runs the plugin. The first request of the second client is rejected with status 401,
-        // so the client runs the plugin again and uses the new certificate.
+        // The second client also runs the plugin. The server rejects the client's first request with status 401, so the
+        // client runs the plugin again and uses the new certificate.
         let memory = InMemoryProvider::new();
         let metrics = Some(Arc::new(memory.clone()) as _);
         let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();

@@ -152,7 +152,7 @@ async fn exec_passes_a_forwarding_proxy() {
     assert_eq!(auth.as_deref(), Some("Basic bWU6cHc="));
 }
 
-/// The layer receives the upgrade request, and the response of the layer must contain the connection.
+/// The layer receives the upgrade request, and its response must contain the upgraded connection.
 #[cfg(feature = "tower")]
 #[tokio::test]
 async fn exec_passes_a_layer() {

@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{soon, until};
 
-/// Starts a server that rejects each upload immediately, but continues reading its body. Requests without an upload
-/// receive a normal response. Returns a client and a counter of closed connections.
+/// Starts a server that rejects each upload immediately, but continues to read the request body. Requests without an
+/// upload receive a normal response. Returns a client and a counter of closed connections.
 async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
@@ -26,7 +26,7 @@ async fn hasty() -> (RestClient, Arc<AtomicUsize>) {
             let (tcp, _) = listener.accept().await.unwrap();
             let counted = counted.clone();
             tokio::spawn(async move {
-                // Ignore errors, because the client may end the connection in any way.
+                // Ignore errors, because the client may close the connection at any time.
                 drop(serve(BufReader::new(tcp)).await);
                 counted.fetch_add(1, Ordering::SeqCst);
             });
@@ -60,7 +60,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Status { status, .. } if status.code == 413)
 }
 
-/// If the connection remained open, the next request would have to wait for an upload that may never end.
+/// If the connection remained open, the next request would have to wait for the end of the upload.
 #[tokio::test]
 async fn early_response_to_upload_closes_the_connection() {
     let (client, ended) = hasty().await;
@@ -71,7 +71,7 @@ async fn early_response_to_upload_closes_the_connection() {
     soon(client.get().send()).await.unwrap();
 }
 
-/// Run the test on a separate thread, because a timer cannot end a test that blocks its own thread.
+/// Runs on a separate thread, because a timer cannot end a test that blocks its own thread.
 #[test]
 fn upload_may_send_requests_with_its_own_client() {
     let (sender, ended) = mpsc::channel();
@@ -121,7 +121,7 @@ async fn answering(answer: &'static str) -> (RestClient, Arc<AtomicUsize>) {
     (client, requests)
 }
 
-/// The server waits for the entire upload before it sends the response body.
+/// The server sends the response body only after it has received the entire upload.
 #[tokio::test]
 async fn failed_upload_ends_the_response() {
     let (client, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await;

@@ -63,7 +63,7 @@ async fn blocked_eviction_is_an_outcome_without_a_wait() {
 
 #[tokio::test]
 async fn scale_is_read_and_written() {
-    // Go omits fields that are zero.
+    // Leave out fields that are zero, as Go does.
     let stored = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
         "metadata": {"name": "web", "namespace": "ns", "resourceVersion": "7"}, "spec": {},
         "status": {"replicas": 2, "selector": "app=web"}});
@@ -143,7 +143,7 @@ async fn token_is_created_and_not_printed() {
 async fn verbs_reject_other_resources() {
     let server = Server::start([]).await;
     let jobs = api(&server, "batch/v1", "Job", "jobs");
-    // Another API group can also have a resource named `pods`.
+    // The resource `pods` also exists in another API group.
     let metrics = api(&server, "metrics.k8s.io/v1beta1", "PodMetrics", "pods");
     for (error, expected) in [
         (soon(jobs.restart("a", &WriteOptions::default())).await.unwrap_err(), "deployments, daemonsets, statefulsets"),

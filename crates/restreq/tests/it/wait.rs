@@ -138,7 +138,8 @@ async fn cancelled_next_loses_no_event() {
     let server = Server::always(Reply::watch(&frames, End::Stall)).await;
     let mut watch = watch(&server);
     let is_at = |event: &WatchEvent<Widget>, revision: &str| matches!(event, WatchEvent::Modified(it) if it.metadata.resource_version == revision);
-    // Poll each future once and then drop it, until one of them returns an event.
+    // Poll each future of `next` once and then drop it, until one of these futures returns an
+    // event.
     let mut events = 0;
     while events < 2 {
         tokio::select! {
@@ -242,13 +243,14 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
     api(&server).wait_for_deletion("a", "u").await.unwrap();
-    // While no watch was open, the object was deleted and created again.
+    // The object was deleted and created again while no watch was open.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
     let other = api(&server).wait_for_deletion("a", "other").await;
     assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");
 }
 
-/// Lists one running widget `b`. Rejects all watches with the error that the revision has expired.
+/// Lists one running widget `b`. Rejects all watches with status 410, because their revision has
+/// expired.
 fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
     if seen.uri.contains("watch=true") {
         return Reply::json(410, "{}");
@@ -279,7 +281,7 @@ async fn wait_for_pauses_briefly_on_a_quiet_resource() {
     }
 }
 
-/// Some servers do not support field selectors and therefore return all objects.
+/// Some servers do not support field selectors and return all objects.
 #[tokio::test]
 async fn wait_for_ignores_objects_of_other_names() {
     let other = |event_type: &str| {

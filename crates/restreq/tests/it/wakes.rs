@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::support::{End, Reply, Server, soon};
 use crate::tls::{Authority, settings};
 
-/// Sends each response in a single write, so that its headers and its body arrive together.
+/// Sends each response in a single write, so that the headers and the body arrive together.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut request = Vec::new();
     while stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {
@@ -60,7 +60,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Runs a future to completion. Returns the number of polls and the number of wake-ups.
+/// Runs a future to completion, and returns the number of polls and the number of wake-ups.
 async fn counted(future: impl Future) -> (usize, usize) {
     let (wakes, mut polls, mut future) = (Arc::new(Wakes::default()), 0, pin!(future));
     let waker = Waker::from(wakes.clone());
@@ -103,8 +103,8 @@ async fn get_over_tls_polls_once_after_the_answer() {
     expect_two_polls_and_one_wake(RestClient::new(config).unwrap()).await;
 }
 
-/// The server sends from another thread, so the request can be woken while it is taking data. A wake-up while the
-/// request is taking data must not be lost.
+/// The server sends from another thread, so it can wake the request while the request is polled. A wake-up during a
+/// poll must not be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn streamed_bodies_lose_no_wake_across_threads() {
     let chunks: Vec<Bytes> = (0..400).map(|at| Bytes::from(format!("{at} "))).collect();
@@ -135,7 +135,7 @@ async fn streamed_bodies_lose_no_wake_across_threads() {
     }
 }
 
-/// Callers may move the future of a request, or spawn it as a task.
+/// The future must be small, because callers may move it or spawn it as a task.
 #[tokio::test]
 async fn future_of_a_get_is_small() {
     let client = RestClient::new(ClientConfig::new("http://127.0.0.1:1")).unwrap();

@@ -17,7 +17,7 @@ const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVers
 const GONE: &str =
     r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#;
 
-/// Returns the events of a watch as strings, such as `added a`. The last of these strings is `end` or `error: …`.
+/// Returns the events of a watch as strings, such as `added a`. The last string is `end` or `error: …`.
 async fn events(mut watch: Watch<DynamicObject>) -> Vec<String> {
     let mut events = Vec::new();
     loop {
@@ -74,8 +74,7 @@ async fn lost_connection_ends_the_watch_with_an_error() {
     }
 }
 
-/// All previous events are valid, so a reflector can resume the watch without listing again, as after a lost
-/// connection.
+/// All previous events are valid, so a reflector can resume the watch without a new list.
 #[tokio::test]
 async fn end_within_a_frame_is_a_lost_connection() {
     for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
@@ -168,7 +167,7 @@ async fn large_frame_without_event_type_ends_the_watch() {
     }
 }
 
-/// After an invalid byte in a large frame, it is unknown where the next frame starts. If the watch continued, it could
+/// After an invalid byte in a large frame, it is unknown where the next frame starts. A watch that continued could
 /// start reading in the middle of a frame.
 #[tokio::test]
 async fn large_invalid_json_frame_ends_the_watch() {
@@ -306,7 +305,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
     nested.prop_filter("a container", |value| value.is_object() || value.is_array())
 }
 
-/// Pushes `text` in chunks of the given sizes. Returns all frames, and whether the text ended between two frames.
+/// Pushes `text` in chunks of the given sizes. Returns all frames, and whether the text ended at the end of a frame.
 fn split(text: &[u8], sizes: &[usize]) -> (Vec<Bytes>, bool) {
     let mut splitter = FrameSplitter::new(usize::MAX);
     let (mut frames, mut rest, mut sizes) = (Vec::new(), text, sizes.iter().cycle());

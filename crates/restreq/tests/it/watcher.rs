@@ -69,8 +69,8 @@ async fn watcher_lists_pages_then_follows_and_lists_again() {
     assert!(seen[3].contains("resourceVersion=14") && seen[3].contains("labelSelector"), "{}", seen[3]);
 }
 
-/// Reading all pages of a list may take longer than the server keeps the revision of the list. If the revision expires
-/// during the list, the watcher must request the entire list at once, because it would otherwise start over forever.
+/// The revision of a list may expire before the client has read all pages. The watcher must then request the entire
+/// list at once, because another paged list would expire again.
 #[tokio::test(start_paused = true)]
 async fn expired_continue_token_causes_one_whole_list() {
     let expired = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"old token"}"#;

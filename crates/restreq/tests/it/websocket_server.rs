@@ -24,7 +24,6 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// The server side of a connection before the upgrade is accepted.
 pub(crate) struct Peer {
     pub(crate) head: String,
     pub(crate) stream: Box<dyn Stream>,
@@ -75,7 +74,7 @@ impl Socket {
         self.0.send(Message::Binary(message.into())).await.unwrap();
     }
 
-    /// Returns the next data message. Returns `None` after the last message.
+    /// Returns the next data message, or `None` after the last message.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             match self.0.next().await {
@@ -127,8 +126,8 @@ where
     (addr, task)
 }
 
-/// Starts a server that accepts one connection and passes it to `run`. Returns an `Api` for pods, and a task that
-/// returns the result of `run`.
+/// Starts a server that accepts one connection and passes it to `run`. Returns an `Api` for pods of this server, and
+/// a task that returns the result of `run`.
 pub(crate) async fn pods<F, Fut>(run: F) -> (Api<DynamicObject>, JoinHandle<Fut::Output>)
 where
     F: FnOnce(Peer) -> Fut + Send + 'static,

@@ -1,4 +1,4 @@
-//! Checks of strategic merge patches. The error messages are the same as in kube-apiserver.
+//! Validates strategic merge patches, with the same error messages as kube-apiserver.
 
 use pintle_json::{Json, Map};
 
@@ -6,7 +6,7 @@ use super::restore::go_type;
 use super::{PatchError, go_text};
 use crate::types::{Field, Scalar, Type};
 
-/// Returns the field `name`, or `None` if the type is not known.
+/// Returns the field `name`, or `None` if the type is unknown.
 pub(super) fn field<'a>(ty: Option<&'a Type>, name: &str) -> Result<Option<&'a Field>, PatchError> {
     let missing = |struct_name| {
         PatchError::Directive(format!("unable to find api field in struct {struct_name} for the json field {name:?}"))
@@ -64,7 +64,6 @@ pub(super) fn item_key<'a>(item: &'a Json, key: Option<&str>) -> Result<&'a Json
     }
 }
 
-/// Returns the value of an item's key field.
 fn key_value<'a>(item: &'a Json, key: &str) -> Result<&'a Json, PatchError> {
     match item.get(key) {
         None => {

@@ -10,9 +10,7 @@ use crate::DEEPEST;
 use crate::document::JsonNode;
 use crate::finding::StrictFinding;
 
-/// The maximum number of operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
-/// The maximum number of bytes that a patch may copy.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 /// The maximum number of inserted values, including nested values. Each insertion visits all nested values to check
 /// their depth. Without this limit, a patch that moves a large value many times could take minutes.
@@ -26,7 +24,7 @@ const MAX_SHIFTED: usize = 100_000_000;
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
-    /// Whether a `test` operation with the value null always fails.
+    /// If `true`, a `test` operation with the value null always fails.
     null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,
@@ -37,7 +35,6 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// The member `value` of the operation, or `None` if it is absent.
     value: Option<Json>,
 }
 
@@ -230,7 +227,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The counters for the cost limits of a patch.
+/// Counts the work of a patch against its cost limits.
 #[derive(Default)]
 struct Effort {
     copied: usize,
@@ -329,7 +326,7 @@ fn unescape(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// Parses an index into a list of `length` items. A negative index counts from the end.
+/// Parses an index into a list of `length` items. A negative index counts from the end of the list.
 fn index(part: &str, length: usize) -> Result<usize, PatchError> {
     let index: i64 = part.parse().map_err(|_| inapplicable(format!("value was not a proper array index: '{part}'")))?;
     let from_start = if index < 0 { i64::try_from(length).ok().map(|length| index + length) } else { Some(index) };

@@ -1,4 +1,4 @@
-//! The order of list items after a strategic merge patch.
+//! Determines the order of list items after a strategic merge patch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,10 +8,10 @@ use pintle_json::Json;
 /// The length up to which Go's `sort.SliceStable` is an insertion sort.
 const INSERTION_SORTED: usize = 20;
 
-/// Orders the merged items by interleaving two sequences without reordering either of them. The first sequence
-/// contains the items that the patch or its `$setElementOrder` lists. The second sequence contains all other items. If
-/// the first remaining items of the sequences are `a` and `b`, the next item is `b` if `b` comes before `a` in the
-/// live list, and `a` otherwise.
+/// Orders the merged items by interleaving two sequences without reordering either of them. The first sequence contains
+/// the items that the patch or its `$setElementOrder` lists. The second sequence contains the items that the patch does
+/// not list. Let `a` and `b` be the first remaining items of the sequences. The next item is `b` if `b` comes before
+/// `a` in the live list, and `a` otherwise.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -33,8 +33,9 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// Sorts the items by their places. kube-apiserver compares an item without a place as less than every item before it.
-/// As a result, Go's insertion sort reverses the order of such items. In long lists, such items come last.
+/// Sorts the items by their recorded indices. kube-apiserver compares an item without an index as less than every item
+/// before it. As a result, Go's insertion sort reverses the order of items without an index. In long lists, the items
+/// without an index come last.
 fn sort_like_go(items: &mut [Json], places: &Places<'_>) {
     if items.len() > INSERTION_SORTED || items.iter().all(|item| places.of(item).is_some()) {
         items.sort_by_cached_key(|item| places.of(item).unwrap_or(usize::MAX));

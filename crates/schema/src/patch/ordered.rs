@@ -1,4 +1,4 @@
-//! The order of a list with a `$setElementOrder` directive.
+//! Orders a list with a `$setElementOrder` directive.
 
 use pintle_json::Json;
 
@@ -33,7 +33,7 @@ pub(super) fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> 
 }
 
 /// Returns the live list after Go has merged the patch into it. Go removes deleted items in place, and appends new
-/// items to the same array. As a result, new items take the places of deleted items.
+/// items to the same array. As a result, new items take the positions of deleted items.
 pub(super) fn live_order(live: Vec<Json>, patch: Vec<Json>, key: &str) -> Vec<Json> {
     let (directives, new): (Vec<_>, Vec<_>) = patch.into_iter().partition(|item| item.get(PATCH).is_some());
     let (replaces, deletes): (Vec<_>, Vec<_>) =

@@ -5,8 +5,8 @@ use pintle_json::Json;
 
 use crate::types::{Scalar, Type};
 
-/// Returns an error for the first nested value that does not match its type. Types that implement `Unmarshaler` in Go,
-/// such as times, are not checked.
+/// Returns an error for the first nested value that does not match its type. Does not check types that implement
+/// `Unmarshaler` in Go, such as times.
 pub(super) fn misfit(value: &Json, ty: &Type) -> Option<String> {
     match (ty, value) {
         (Type::Any | Type::Union(_), _) | (_, Json::Null) => None,
@@ -34,14 +34,13 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = go_type(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go would convert a number in a string field to a character, and truncate a float in an integer field. This
-        // crate returns an error in both cases.
+        // Return an error. Go would convert a number in a string field to a character, and truncate a float in an
+        // integer field.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }
 }
 
-/// Returns the name of the Go type for a value.
 pub(super) fn go_type(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",

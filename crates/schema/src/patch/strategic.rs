@@ -132,7 +132,7 @@ fn merge_list(
     Ok(arrange(merged, &patch, &live, Some(key)))
 }
 
-/// Applies the list items that contain a `$patch` directive, and removes these items from the patch.
+/// Applies the list items with a `$patch` directive, and removes them from the patch.
 fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = Vec::new();
@@ -191,7 +191,6 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, ty: Option<&Type>) -> Result<(
     Ok(())
 }
 
-/// Drops all fields that are not listed in the `$retainKeys` directive.
 fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());

@@ -11,7 +11,6 @@ use super::marshal::message;
 use super::wire::{bytes, length, nested};
 use crate::Schema;
 
-/// The magic bytes at the start of every protobuf body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// The last bytes of the envelope: an empty content encoding and an empty content type, which readers ignore.
@@ -75,7 +74,7 @@ impl Enveloped {
 /// The size of the length field at the start of a frame, in bytes.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes before the object in a body. The argument `message` is the length of the encoded object.
+/// Returns the bytes before the object in a body. `message` is the length of the encoded object in bytes.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {

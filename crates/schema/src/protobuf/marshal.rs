@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { struct_type, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends the encoded fields with the indices `these`. The protobuf paths of these fields share the first `depth`
-    /// numbers. In protobuf, the fields of an embedded Go struct form a separate message.
+    /// Appends the encoded fields with the indices `these`, whose protobuf paths share the first `depth` numbers. In
+    /// protobuf, the fields of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.struct_type.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -137,8 +137,7 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value as the field `number`. A null is not encoded, and each item of a list is encoded as a separate
-/// field with this number.
+/// Encodes a value as the field `number`. Encodes each list item as a separate field with this number. Omits null.
 struct Put<'a> {
     number: u32,
     ty: &'a Type,
@@ -172,7 +171,7 @@ impl Put<'_> {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // The value of a map entry cannot be a repeated field, so each list is wrapped in a message.
+                // Wrap each list in a message, because the value of a map entry cannot be a repeated field.
                 if let list @ Type::List(_) = &map_type.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, ty: list, to }));
                 }
@@ -193,14 +192,13 @@ impl Put<'_> {
     }
 }
 
-/// Appends the items of a JSON list to the encoding.
 fn items<'de, A: SeqAccess<'de>>(number: u32, ty: &Type, to: &mut Vec<u8>, mut seq: A) -> Result<(), A::Error> {
     loop {
         let start = to.len();
         if seq.next_element_seed(Put { number, ty, to })?.is_none() {
             return Ok(());
         }
-        // protobuf cannot encode a null item, so encode the zero value of the item type instead.
+        // Encode a null item as the zero value of the item type, because protobuf has no null.
         if to.len() == start {
             zero(number, ty, to);
         }

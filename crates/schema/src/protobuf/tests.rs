@@ -147,7 +147,7 @@ fn list_and_watch_frame_have_the_right_length() {
     let mut whole = list.begin("v1", "ConfigMapList");
     items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
-    // The message of the list must end directly before the last bytes of the envelope.
+    // The list message must end directly before the last bytes of the envelope.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
     let length = whole.len() - ListEnvelope::END.len() - message;
     assert_eq!(whole[message - 3], 0x12);
@@ -196,7 +196,6 @@ fn normalised(object: Json) -> Json {
     schema.read(object).unwrap().object
 }
 
-/// Generates a random value of the type.
 fn sample(random: &mut fastrand::Rng, ty: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
@@ -242,8 +241,8 @@ fn sample(random: &mut fastrand::Rng, ty: &Type, depth: usize) -> Json {
                 .into()
         }
         Type::Struct { struct_type, .. } => {
-            // Omit about half of the fields, and more at deeper levels, because a JSON schema has a dozen fields that
-            // contain JSON schemas.
+            // Omit about half of the fields, and more at deeper levels, because the type JSONSchemaProps has a dozen
+            // recursive fields.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
             let fields = struct_type.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();

@@ -58,7 +58,7 @@ struct MessageReader<'a> {
     struct_type: &'a Struct,
     /// The indices of the struct fields in this message, sorted by field number.
     fields: &'a [usize],
-    /// The number of enclosing messages that represent the same JSON object.
+    /// The number of enclosing messages whose fields belong to the same JSON object.
     around: usize,
 }
 
@@ -125,8 +125,8 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match ty {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // A value of one of these types is a message with a single field. If this field is absent, keep the
-                // earlier value.
+                // These types are encoded as a message with a single field. If the field is absent, keep the earlier
+                // value.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -146,7 +146,7 @@ fn entry(bytes: &[u8], ty: &Type, levels_left: usize) -> Result<(String, Json), 
         }
     }
     let value = match (found, ty) {
-        // The value of a map entry cannot be a repeated field, so each list is wrapped in a message.
+        // Unwrap each list, because the value of a map entry cannot be a repeated field.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
@@ -222,7 +222,6 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> R
     })
 }
 
-/// Decodes a union, which is a message with one field per alternative.
 fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };

@@ -1,4 +1,4 @@
-//! The fields of the protobuf wire format.
+//! Reads and writes the fields of the protobuf wire format.
 
 /// Appends an integer field. Negative 32-bit numbers are encoded as 64-bit numbers.
 pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
@@ -25,8 +25,8 @@ pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut V
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // The length of a nested message comes before its content. The writer moves the length, because it knows the
-    // length only after it has written the content.
+    // The length of a nested message comes before its content. Write the length after the content, when it is known,
+    // and then move it to the front.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;
@@ -56,8 +56,8 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Returns the field's wire type. Error messages contain the wire type but not the value, because the value
-    /// can be long.
+    /// Returns the field's wire type. Error messages contain the wire type instead of the value, because the value can
+    /// be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",
@@ -68,7 +68,7 @@ impl WireValue<'_> {
     }
 }
 
-/// An iterator over the fields of a message in wire order. The iterator ends after an error.
+/// An iterator over the fields of a message in wire order, which ends after an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WireFields<'a> {
     rest: &'a [u8],

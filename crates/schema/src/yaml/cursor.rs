@@ -1,6 +1,7 @@
 //! A cursor that reads a YAML text character by character.
 
-/// A position in a text. Lines and columns start at 0. Columns and indexes count characters.
+/// A position in a YAML text. Line and column numbers start at 0. Columns and indexes count characters instead of
+/// bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) index: usize,
@@ -68,7 +69,6 @@ impl<'a> Cursor<'a> {
         self.mark
     }
 
-    /// Returns the byte that is `after` bytes ahead of the cursor.
     pub(super) fn byte(&self, after: usize) -> u8 {
         let at = self.at + after;
         if at < self.end { self.text.as_bytes()[at] } else { 0 }
@@ -91,7 +91,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns `true` if there is a line break `after` bytes ahead of the cursor.
+    /// Returns `true` if a line break starts `after` bytes ahead of the cursor.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
         self.is_blank(after) || self.is_break_or_end(after)
     }
 
-    /// Returns `true` if the current character is valid in anchors, tag handles and directive names.
+    /// Returns `true` if anchors, tag handles and directive names may contain the current character.
     pub(super) fn is_word(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
@@ -175,8 +175,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Ends the last line of the text: if the cursor is not at the start of a line, moves it to the start of a new
-    /// line.
+    /// At the end of the text, ends an incomplete last line: moves the cursor to the start of a new line.
     pub(super) fn end_line(&mut self) {
         if self.mark.column != 0 {
             self.mark.column = 0;

@@ -31,7 +31,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value and a line break. The value starts on the current line.
+/// Writes a value that starts on the current line, and a line break.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
@@ -80,7 +80,7 @@ fn below(value: &Json, indent: usize, out: &mut String) {
     block(value, indent, out);
 }
 
-/// Indents a line, except for the first line of a block, which already contains text.
+/// Indents a line. Does not indent the first line of a block, because this line already contains text.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");

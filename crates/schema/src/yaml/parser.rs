@@ -18,8 +18,7 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. In the tag, the prefix of the tag handle has replaced the
-/// handle.
+/// The anchor and the tag of a node. The prefix of the tag has already replaced its tag handle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
@@ -49,7 +48,7 @@ enum State {
         first: bool,
     },
     FlowValue,
-    /// The value of a key is missing, because no colon follows the key.
+    /// A key without a value, because no colon follows the key.
     NoFlowValue,
     End,
 }
@@ -60,7 +59,7 @@ type Parsed = Result<(YamlEvent, Mark), YamlError>;
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// For each open node, the state of the parser after the end of the node.
+    /// The states to which the parser returns at the end of each open node.
     states: Vec<State>,
     marks: Vec<Mark>,
     /// The tag prefixes, keyed by tag handle.
@@ -121,7 +120,6 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Restores the parser state that was saved at the start of the current node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
@@ -252,7 +250,6 @@ impl<'a> Parser<'a> {
         Ok((event, start))
     }
 
-    /// Parses the anchor and tag of a node, in any order.
     fn properties(&mut self, start: Mark) -> Result<Properties, YamlError> {
         let mut properties = Properties::default();
         loop {
@@ -353,7 +350,7 @@ impl<'a> Parser<'a> {
         if !ENDS.contains(self.peek()?) {
             return self.node_unless(&[], State::PairValue, false, false);
         }
-        // Ignore this token, as in libyaml.
+        // Ignore the token, as in libyaml.
         self.scanner.take()?;
         self.empty(State::PairValue)
     }

@@ -57,13 +57,12 @@ type Scanned<T> = Result<T, YamlError>;
 pub(super) struct Scanner<'a> {
     cursor: Cursor<'a>,
     tokens: VecDeque<PlacedToken>,
-    /// The number of tokens that the parser has consumed.
     taken: usize,
     /// The start column of the current block, or -1 outside of blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// The possible starts of keys: one for each open flow collection, and one for the text outside of flow
-    /// collections.
+    /// The possible key starts. `keys` has one entry for each open flow collection, and one for the text outside of
+    /// flow collections.
     keys: Vec<SimpleKey>,
     /// The index in `keys` of each possible key, keyed by the sequence number of its first token.
     keys_by_token: HashMap<usize, usize>,
@@ -114,8 +113,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns `true` if the text since the possible start of a key can still be a key. A key must be on a single line
-    /// and not too long.
+    /// Returns `true` if the text since the possible start of a key can still be a key. A key must be on a single line,
+    /// and must not exceed [`MAX_KEY_LEN`].
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -177,7 +176,6 @@ impl<'a> Scanner<'a> {
         self.tokens.insert(at, PlacedToken { token, mark });
     }
 
-    /// Closes all blocks that start to the right of `column`.
     fn close_blocks(&mut self, column: isize) {
         let mark = self.cursor.mark();
         while !self.in_flow() && self.indent > column {
@@ -186,7 +184,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, line breaks and comments. A tab is not skipped where it could be used as indentation.
+    /// Skips blanks, line breaks and comments. Does not skip a tab that could be used as indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -206,7 +204,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token, and the tokens for blocks that start or end at the same position.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -318,7 +315,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a one-character token. On the current level, the text before the token can no longer be a key.
+    /// Adds a one-character token. On the current nesting level, the text before the token can no longer be a key.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;

@@ -328,7 +328,7 @@ fn values() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Writes a value in a random YAML style. The random numbers in `dice` determine the style.
+/// Writes a value in a random YAML style. `dice` supplies the random numbers that determine the style.
 fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
     const NOISE: &str = " # it's [{ \"not content\n";
     let pad = " ".repeat(indent);
@@ -406,7 +406,7 @@ proptest! {
 
 #[test]
 fn document_is_not_read_beyond_a_limit() {
-    // Each text has a syntax error after the node that exceeds a limit, and this syntax error is not reported.
+    // Each text has a node that exceeds a limit, followed by a syntax error, which is not reported.
     for (text, why) in [
         (format!("{}'", "[".repeat(10_000)), "exceeded max depth of 127"),
         (

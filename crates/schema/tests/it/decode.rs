@@ -225,7 +225,7 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // If a list loses items, the lists inside these items are also lost.
+            // If a list loses items, the decoder also forgets the lists inside these items.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
@@ -239,8 +239,8 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // Decoding takes linear time, because the decoder does not move all removed items each time the list occurs,
-    // and it limits the total length of paths.
+    // Decoding takes linear time, because the decoder limits the total length of paths, and does not move all removed
+    // items for each occurrence of the list.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));

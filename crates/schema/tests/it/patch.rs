@@ -216,9 +216,8 @@ fn order_check_takes_linear_time() {
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
         cpu_time().saturating_sub(began)
     };
-    // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller patch. The test
-    // compares the CPU time of this thread, and uses the minimum of several runs, because other threads can slow
-    // down memory access.
+    // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller patch. Compare the
+    // minimum CPU time of this thread in several runs, because other threads can slow down memory access.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {

@@ -1,10 +1,9 @@
-//! The error messages for webhook responses without success.
+//! The error messages for unsuccessful webhook responses.
 
 use http::StatusCode;
 use serde_json::Value;
 
-/// Returns the error message for a response, as in client-go, or `None` for a successful response with a nonempty
-/// body.
+/// Returns client-go's error message for a response, or `None` for a successful response with a nonempty body.
 pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Option<String> {
     let code = status.as_u16();
     if (200..=206).contains(&code) {
@@ -22,7 +21,7 @@ pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Optio
     Some(generic(code, if is_text { shortened(body.trim()) } else { "" }))
 }
 
-/// Returns the beginning of a response body, as client-go shows it in errors.
+/// Returns the beginning of a response body, in the form of client-go's error messages.
 fn shortened(body: &str) -> &str {
     &body[..body.floor_char_boundary(2048)]
 }

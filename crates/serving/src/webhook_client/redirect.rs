@@ -3,7 +3,7 @@
 use http::Uri;
 
 /// Resolves `location` relative to the URL of the request, as in RFC 3986, section 5.2. The result has no fragment,
-/// because fragments are not sent.
+/// because clients do not send fragments.
 pub(super) fn resolve(from: &Uri, location: &str) -> Result<Uri, String> {
     let location = location.split_once('#').map_or(location, |(location, _)| location);
     let scheme = scheme(location);
@@ -52,7 +52,7 @@ fn without_dots(path: &str) -> String {
             ".." => drop(kept.pop()),
             _ => kept.push(segment),
         }
-        // A path that ends with a dot segment names a directory.
+        // A path that ends with a dot segment refers to a directory.
         if is_last && matches!(segment, "." | "..") {
             kept.push("");
         }
@@ -68,7 +68,7 @@ mod tests {
         resolve(&from.parse().unwrap(), location).map(|uri| uri.to_string())
     }
 
-    /// The first rows are from RFC 3986, section 5.4.
+    /// The first rows are the examples in RFC 3986, section 5.4.
     #[test]
     fn location_is_relative_to_the_request() {
         for (location, expected) in [

@@ -12,7 +12,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// Returns the TLS configuration for a webhook whose certificate was issued by an authority in the PEM bundle. If the
+/// Returns the TLS configuration for a webhook whose certificate an authority in the PEM bundle has issued. If the
 /// bundle is empty, the client trusts the authorities of the operating system.
 pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
@@ -33,8 +33,8 @@ pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Accepts certificates that were issued by an authority in the bundle. Like Go, also accepts a server certificate
-/// that the bundle itself contains. Names and validity periods are checked in all cases.
+/// Accepts certificates from the authorities in the bundle. Like Go, also accepts a server certificate that is itself
+/// in the bundle. In both cases, it checks names and validity periods.
 #[derive(Debug)]
 struct BundleVerifier {
     authorities: Arc<WebPkiServerVerifier>,
@@ -56,7 +56,7 @@ impl ServerCertVerifier for BundleVerifier {
         };
         let only_issuer = match &refused {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-            // rustls has no specific error for a server that uses the certificate of a certificate authority.
+            // rustls has no variant for a server that uses the certificate of a certificate authority.
             CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
             _ => false,
         };
@@ -90,7 +90,7 @@ impl ServerCertVerifier for BundleVerifier {
     }
 }
 
-/// Returns the message that Go has for a failed handshake with the server `name`.
+/// Returns Go's message for a failed handshake with the server `name`.
 pub(super) fn words(error: &io::Error, name: &str) -> String {
     let Some(Error::InvalidCertificate(why)) = error.get_ref().and_then(|inner| inner.downcast_ref()) else {
         return match error.kind() {

@@ -1,14 +1,15 @@
-//! Simulates replicas that share objects, and prints the cost of each phase. By default, ten replicas share 2,000
-//! objects. `docs/bench/scale.md` contains the results for a large fleet, from this command:
+//! Simulates replicas that share objects, and prints the cost of each phase of the simulation. By default, ten
+//! replicas share 2,000 objects. `docs/bench/scale.md` contains the results for a large fleet, which this command
+//! produces:
 //!
 //! ```text
 //! cargo run --release -p pintle-sharding --example fleet -- \
 //!     --replicas 100 --objects 1000000 --shards 400 --changes 1000 --seconds 20
 //! ```
 //!
-//! All replicas run in one thread on tokio's paused clock. The leases are stored in memory, and the objects are in a
-//! simulated server. The simulation uses the same shards, electors, informers and work queues as an operator. Requests
-//! and the decoding of lists take no time on this clock.
+//! All replicas run in one thread on tokio's paused clock. The leases are in memory, and the objects are on a
+//! simulated server. The simulation uses the same shards, electors, informers and work queues as an operator. On this
+//! clock, requests and the decoding of lists take no time.
 #![allow(clippy::print_stdout, reason = "a command-line program")]
 
 mod source;
@@ -38,7 +39,7 @@ struct Setting {
     shards: u32,
     /// The number of changes per second, which must be a multiple of 100.
     changes: usize,
-    /// How many seconds the idle phase and the phase with changes last.
+    /// The duration of the idle phase, and of the phase with changes, in seconds.
     seconds: u64,
 }
 
@@ -78,14 +79,14 @@ impl Clocks for PausedClocks {
     }
 }
 
-/// The work that all replicas have done.
+/// The work that all replicas have done so far.
 #[derive(Default)]
 struct Work {
-    /// The number of objects that each replica handles.
+    /// The number of objects that each replica works on.
     owned: Mutex<Vec<usize>>,
     reconciled: AtomicUsize,
-    /// Cancelled after the elections, when the leaders' work begins. If the work began earlier, replicas would join
-    /// while other replicas list objects in the same thread, and each shard would move several times.
+    /// Cancelled after the elections, to begin the leaders' work. With an earlier begin, replicas would join while
+    /// others list objects in the same thread, and each shard would move several times.
     begun: CancellationToken,
 }
 
@@ -149,7 +150,7 @@ impl Fleet {
         assert_eq!(owned, setting.objects, "each object belongs to one replica");
     }
 
-    /// Measures the idle fleet, without any changes of objects.
+    /// Measures the fleet while no objects change.
     async fn idle(&self, setting: &Setting) {
         sleep(Duration::from_secs(30)).await;
         let owned = self.work.owned();
@@ -180,7 +181,7 @@ impl Fleet {
         print("CPU ms per second with changes", (process_cpu() - cpu) * 1e3 / seconds);
     }
 
-    /// Waits for `count` reconciliations, and returns the simulated seconds.
+    /// Waits for `count` reconciliations, and returns the elapsed simulated seconds.
     async fn until_reconciled(&self, count: usize) -> f64 {
         let start = Instant::now();
         while self.work.reconciled.load(Ordering::Relaxed) < count {
@@ -221,7 +222,7 @@ impl Work {
     }
 }
 
-/// Counts the objects of a shard while a replica works on it.
+/// Counts the objects of a shard as long as a replica works on it.
 struct Owns<'a> {
     work: &'a Work,
     replica: usize,
@@ -247,12 +248,12 @@ async fn reconcile(source: Source, work: &Work) {
     let shard = source.shard;
     let informer = SharedInformer::new(Sharded { source, shard }, InformerConfig::default());
     let mut events = informer.subscribe();
-    // tokio does not advance its paused clock while a blocking task is running. Without the blocking task, the
+    // tokio does not advance its paused clock while a blocking task is running. Without this blocking task, the
     // informer's timeouts would expire while other threads decode the list.
     let (is_listed, listed) = mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || listed.recv());
     informer.start();
-    // Ignore the result: the list fails only if the replica loses the shard in the meantime.
+    // Ignore the result: the list fails only if the replica loses the shard.
     let _ = informer.wait_for_sync().await;
     drop(is_listed);
     let queue = WorkQueue::<ObjectKey>::new(QueueConfig::default());

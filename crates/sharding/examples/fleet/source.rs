@@ -13,10 +13,10 @@ use pintle_meta::{
 use pintle_sharding::Shard;
 use tokio::sync::broadcast;
 
-/// All objects on the server, by shard.
+/// All objects of the server, by shard.
 pub(super) struct Objects {
     revision: AtomicU64,
-    /// The shard of each object, and its index in the shard.
+    /// The shard of each object, and the index of the object in its shard.
     places: Vec<(u32, u32)>,
     shards: Vec<Contents>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Source {
     pub(super) shard: Shard,
 }
 
-/// The maximum number of changes by which a watch may lag behind.
+/// The maximum number of changes that a watch may lag behind.
 const WATCH_BUFFER: usize = 1 << 14;
 
 impl Objects {
@@ -56,7 +56,6 @@ impl Objects {
         this
     }
 
-    /// Returns the number of objects in `shard`.
     pub(super) fn count(&self, shard: Shard) -> usize {
         self.shards[shard.index() as usize].uids.len()
     }
@@ -65,7 +64,7 @@ impl Objects {
         let (shard, index) = self.places[object];
         let contents = &self.shards[shard as usize];
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
-        // Ignore a missing watch, because the next list returns the change.
+        // Ignore the error: without an open watch, the next list returns the change.
         let _ = contents.changes.send(WatchEvent::Modified(json(&contents.uids[index as usize], revision)));
     }
 }
@@ -103,7 +102,7 @@ impl ListWatch for Source {
     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> {
         let changes = self.objects.shards[self.shard.index() as usize].changes.subscribe();
         let events = stream::unfold(changes, async |mut changes| {
-            // End a watch that lags too far behind, so that the informer starts a new one.
+            // End a watch that lags too far behind, so that the informer starts another watch.
             changes.recv().await.ok().map(|event| (Ok(event), changes))
         });
         Ok(events.boxed())

@@ -1,4 +1,4 @@
-//! An API for a client on a machine that can be suspended, which delays responses to the client.
+//! An API for clients on a machine that can be suspended, during which responses are delayed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::clock::NodeClock;
 #[derive(Clone)]
 pub(crate) struct Asleep {
     pub(crate) client: Client<Lease>,
-    /// The client's machine, or `None` if the machine cannot be suspended.
+    /// The client's machine, or `None` if it cannot be suspended.
     pub(crate) machine: Option<Arc<NodeClock>>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of how long a run waits after the future of the previous run was dropped.
+//! Tests how long a run waits after the future of the previous run was dropped.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::contender::{TestClock, pass};
 use crate::ledger::Ledger;
 use crate::replicas::{SHARDS, Setup, usual};
 
-/// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns, for both runs, the shard and the
-/// start time of each call of the work. The work on the first shard holds a permit. The permit is dropped `given_back`
-/// seconds after the end of the first run, or not at all if `given_back` is `None`.
+/// Runs two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start time of each
+/// call of the work in both runs. The work on the first shard holds a permit. The work drops the permit `given_back`
+/// seconds after the end of the first run, or never if `given_back` is `None`.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {
@@ -58,7 +58,7 @@ async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)
     starts.into_inner().unwrap()
 }
 
-/// A permit keeps its deadline after its run was dropped.
+/// A permit keeps its deadline after the future of its run was dropped.
 #[tokio::test(start_paused = true)]
 async fn shard_work_resumes_after_permits_of_dropped_run() {
     let after_drop = async |reuse_identity, given_back| {
@@ -69,10 +69,10 @@ async fn shard_work_resumes_after_permits_of_dropped_run() {
     };
     let (held, other) = after_drop(true, Some(1.5)).await;
     assert!((2.5..3.0).contains(&other) && (4.0..4.5).contains(&held), "{held} {other}");
-    // A term lasts until ten seconds after the last effective renewal.
+    // The term lasts until ten seconds after its last effective renewal.
     let (held, other) = after_drop(true, None).await;
     assert!((2.5..3.0).contains(&other) && (10.0..13.0).contains(&held), "{held} {other}");
-    // The leases of the dropped run are treated as held by another contender, and expire after fifteen seconds.
+    // The leases of the dropped run count as held by another contender, and expire after fifteen seconds.
     let (held, other) = after_drop(false, Some(1.5)).await;
     assert!(other >= 15.5 && held >= 15.5, "{held} {other}");
 }
@@ -90,8 +90,8 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // The new run lists the leases to find replicas with another number of shards than its own replica. The new run
-    // recognizes the leases of its own replica by their records.
+    // The new run lists the leases to find rivals. The new run recognizes the leases of its own replica by their
+    // records.
     let requests = server.take_requests();
     assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);

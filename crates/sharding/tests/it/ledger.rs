@@ -1,4 +1,4 @@
-//! A ledger of the shards of each replica, which checks the invariants at every step of the work.
+//! A ledger of each replica's shards, which checks the rules at every step of the work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,16 +10,16 @@ use tokio::time::Instant;
 
 use crate::clock::NodeClock;
 
-/// Checks the leaders' work on shards with three rules. The leadership must be valid at every step of the work. Before
-/// work on a shard begins, all earlier workers of the shard must have stopped for good. After a suspended machine has
-/// resumed, its work must be dropped before the next step.
+/// Checks three rules of the leaders' work on shards. The leadership must be valid at every step. Before work on a
+/// shard begins, all earlier workers of this shard must have stopped permanently. After a machine has resumed from a
+/// suspend, its work must be dropped before the next step.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
     entries: BTreeMap<u32, Vec<Worker>>,
-    /// The shards without a worker, with the time at which the last worker of the shard stopped.
+    /// The shards without a worker, with the time at which their last worker stopped.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
@@ -40,7 +40,7 @@ impl Worker {
     }
 }
 
-/// Returns `true` if the two shards overlap, which may belong to replicas with different numbers of shards.
+/// Returns `true` if two shards overlap, even if their replicas have different numbers of shards.
 fn meet(one: Shard, other: Shard) -> bool {
     let before = |one: Shard, other: Shard| one.index() * other.count() < (other.index() + 1) * one.count();
     before(one, other) && before(other, one)
@@ -85,7 +85,6 @@ impl Ledger {
         works.collect()
     }
 
-    /// Returns all shards that currently have a worker.
     pub(crate) fn shards(&self) -> Vec<Shard> {
         self.0.lock().unwrap().entries.values().flatten().map(|worker| worker.shard).collect()
     }
@@ -98,7 +97,7 @@ impl Ledger {
         self.0.lock().unwrap().gaps.clear();
     }
 
-    /// Returns the longest time for which a shard had no worker.
+    /// Returns the longest time without a worker of any shard.
     pub(crate) fn longest_gap(&self) -> Duration {
         self.check(0);
         self.0.lock().unwrap().gaps.iter().max().copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Tests of how shards are assigned to replicas and move between them, and of how long a shard has no worker.
+//! Tests how shards are assigned to replicas and move between them, and how long a shard has no worker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,24 +28,23 @@ pub(crate) struct Replica {
     pub(crate) client: Client<Lease>,
     pub(crate) machine: Option<Arc<NodeClock>>,
     pub(crate) stop: CancellationToken,
-    /// Notified to drop the current run of the replica and start a new one.
+    /// Notified to drop the replica's current run and start a new run.
     pub(crate) again: Arc<Notify>,
     pub(crate) run: JoinHandle<Option<(Shard, EndReason)>>,
 }
 
-/// A replica's configuration.
 pub(crate) struct Setup {
     pub(crate) shards: u32,
     pub(crate) clocks: Arc<dyn Clocks>,
-    /// The machine of the replica, if it can be suspended. The clocks of the machine replace `clocks`.
+    /// The replica's machine, if it can be suspended, whose clocks replace `clocks`.
     pub(crate) machine: Option<Arc<NodeClock>>,
-    /// How long the work continues after the elector has asked it to finish.
+    /// The time for which the work continues after the elector has asked it to finish.
     pub(crate) drain: Duration,
-    /// The shard on which the work ends by itself after a second.
+    /// The shard whose work returns by itself after a second.
     pub(crate) ends: Option<u32>,
     pub(crate) release_on_cancel: bool,
     pub(crate) reuse_identity: bool,
-    /// The value of a label on the leases of this replica.
+    /// The value of a label on this replica's leases.
     pub(crate) version: &'static str,
 }
 
@@ -127,7 +126,7 @@ async fn replicas_divide_all_shards_stably() {
     server.take_requests();
     pass(100.0).await;
     assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
-    // The replicas write each lease once per retry period, and send no other requests.
+    // The replicas write each lease once per retry period, and must send no other requests.
     let requests = server.take_requests();
     assert!(requests.iter().all(|request| request.verb() == Verb::Update));
     let even = (SHARDS as usize + 3) * 50;
@@ -168,7 +167,7 @@ async fn shard_is_handed_over_without_release_on_cancel() {
     assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
 }
 
-/// The preferred replica in this test is a member of the fleet, but cannot write the leases of the shards.
+/// The shard's preferred replica is a member of the fleet, but cannot write the shard's lease.
 #[tokio::test(start_paused = true)]
 async fn shard_is_yielded_once_if_successor_cannot_take_it() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -226,7 +225,7 @@ async fn stopping_replica_drains_and_hands_over() {
 async fn next_replica_takes_an_unclaimed_shard() {
     let (server, ledger) = (Collection::default(), Ledger::default());
     let a = usual().start(&server, &ledger, "a");
-    // Replica "a" is a member of the fleet, but cannot acquire a shard.
+    // Replica "a" stays a member of the fleet, but cannot acquire a shard.
     a.client.faults().when(|request| {
         let member = request.key().is_none_or(|key| key.name().contains("member"));
         (!member && request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden))
@@ -271,7 +270,7 @@ async fn replica_with_silent_watch_yields_to_a_new_replica() {
     pass(16.0).await;
     server.break_watches(Break::Silent);
     let _b = usual().start(&server, &ledger, "b");
-    // After two lease durations, the watch of "a" is reopened.
+    // The watch of "a" is reopened after two lease durations.
     pass(40.0).await;
     let of_b = ledger.owners().values().filter(|owner| *owner == "b").count();
     assert!((6..=18).contains(&of_b), "b has {of_b}");
@@ -294,7 +293,7 @@ async fn leases_of_departed_replicas_are_deleted() {
     assert_eq!(members(), ["a"]);
 }
 
-/// The deletion happens while the watch of one replica is down, so this replica does not see it.
+/// One replica does not see the deletion, because its watch is down at this time.
 #[tokio::test(start_paused = true)]
 async fn lease_with_missed_deletion_is_forgotten() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -302,8 +301,7 @@ async fn lease_with_missed_deletion_is_forgotten() {
     let [a, b, c] = ["a", "b", "c"].map(start);
     pass(5.0).await;
     c.run.abort();
-    // The lease of "c" expires before second 20. Second 360 is the time of the next cleanup after 20 lease
-    // durations.
+    // The lease of "c" expires before second 20. The next cleanup after 20 lease durations is at second 360.
     pass(350.0).await;
     let other = if ledger.owners()[&0] == "a" { b } else { a };
     let no_watch = || Outcome::refused(403, Reason::Forbidden);
@@ -353,7 +351,7 @@ async fn shard_source_lists_only_its_own_objects() {
         let Call::List { options } = &request.call else { panic!("{request}") };
         assert_eq!(options.shard_selector, source.shard.to_string());
     }
-    // The watch of a shard's source only reports bookmarks and changes to objects of the shard.
+    // The watch reports only bookmarks and changes to objects of the shard.
     let options =
         WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
     let mut events = sources[0].watch(&options).await.unwrap();

@@ -60,8 +60,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The replicas with the old number of shards are disconnected from the server. When they can reach the server again,
-/// their leases are free, and the replicas with the new number of shards do the work.
+/// The replicas with the old number of shards lose their connection to the server. When they are connected again, their
+/// leases are free, and the replicas with the new number of shards do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -97,7 +97,7 @@ async fn replicas_with_different_shard_counts_do_not_deadlock() {
             let number = shards.first().map(|shard| shard.count() as usize);
             Some(shards.len()) == number
         };
-        // Without a watch, a replica waits for up to one lease duration after each conflict with a rival.
+        // Without a watch, a replica waits up to one lease duration after each conflict with a rival.
         let patience = if watched { 60 } else { 900 };
         let mut waited = 0;
         while !all_of_one_number() && waited < patience {
@@ -123,8 +123,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// A replica without permission to list must not become a member. Other replicas would release shards for such a
-/// member, which would hold their leases without working on them.
+/// A replica without list permission must not become a member. Other replicas would release shards for this member,
+/// which would hold the leases without working on the shards.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -176,7 +176,7 @@ async fn rivals_with_other_labels_are_detected() {
 #[tokio::test(start_paused = true)]
 async fn shard_taken_while_rivals_work_is_always_released() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // Without a watch, a replica only detects changes in its first list and in the lists after it has acquired a lease.
+    // Without a watch, a replica only detects changes in its first list and in the lists after each acquisition.
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let _a = Setup { release_on_cancel: false, ..of(6) }.start(&server, &ledger, "a");
     pass(5.0).await;
@@ -215,7 +215,7 @@ async fn unreadable_lease_counts_as_rival_for_its_duration() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// Two groups of replicas share a name but not a namespace, and the API covers all namespaces.
+/// Two fleets have the same name in different namespaces, and the API covers all namespaces.
 #[tokio::test(start_paused = true)]
 async fn other_namespaces_are_ignored() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -1,11 +1,12 @@
-//! Tests of the sizes of futures. A future stores the futures that it awaits, so it can grow unnoticed.
+//! Tests of the sizes of futures. A future can grow unnoticed, because it stores the futures that it
+//! awaits.
 
 use pintle_leaderelect::{Leadership, Lease};
 use pintle_sharding::{Shard, Shards, ShardsConfig};
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
-/// Work whose future is large.
+/// Work with a large future.
 async fn large(leadership: Leadership) -> u8 {
     let large = [1; 64 * 1024];
     leadership.cancelled().await;

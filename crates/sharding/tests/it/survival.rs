@@ -14,7 +14,8 @@ use crate::ledger::Ledger;
 use crate::replicas::{Setup, usual};
 use crate::seeds::many;
 
-/// Runs replicas for two minutes with faults, and then without faults. The [`Ledger`] checks its rules in both phases.
+/// Runs replicas for two minutes with faults, and afterwards without faults. The [`Ledger`] checks its rules in both
+/// phases.
 async fn survive(seed: u64, numbers: &[u32]) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -45,7 +46,7 @@ async fn survive(seed: u64, numbers: &[u32]) {
             }
             1 | 2 => {
                 for replica in &replicas {
-                    // End the partition, while the other faults continue.
+                    // End only the partition, while the other faults continue.
                     replica.client.faults().heal();
                     make_unlucky(&replica.client, watched, rng.u64(..));
                 }
@@ -63,8 +64,8 @@ async fn survive(seed: u64, numbers: &[u32]) {
         ledger.check(seed);
     }
     replicas.iter().for_each(|replica| replica.client.faults().heal());
-    // Wait for the longest suspend, a retry pause without a watch, a lease duration on the slowest clock, and the time
-    // in which the next replica acquires a free shard.
+    // Wait for the longest suspend, a retry pause without a watch, a lease duration on the slowest clock, and the
+    // acquisition of free shards.
     pass(30.0 + 87.0 + 19.0 + 13.0 + 10.0).await;
     let shards = ledger.shards();
     let number = shards.first().map(|shard| shard.count() as usize);
@@ -94,7 +95,7 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 
 #[test]
 fn each_shard_has_one_worker_and_recovers_after_faults() {
-    // A cluster with shards takes as long to simulate as a hundred clusters with a single lock.
+    // Simulating a cluster with shards takes as long as simulating a hundred clusters with a single lock.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
     let worlds = worlds.map_or(6, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {

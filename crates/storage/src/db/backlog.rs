@@ -33,8 +33,7 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. After a loss, the backlog stays empty until the follower has received the [`Lagged`]
-    /// error.
+    /// `true` if changes were lost. The backlog then stays empty until the follower has received the [`Lagged`] error.
     lagged: bool,
 }
 
@@ -84,7 +83,7 @@ impl Changes {
 }
 
 impl ChangeSender {
-    /// Adds a change to the backlog, and returns `false` if the follower has been dropped.
+    /// Adds a change to the backlog. Returns `false` if the follower has been dropped.
     pub(super) fn send(&self, change: &Arc<Change>) -> bool {
         let Some(backlog) = self.0.upgrade() else { return false };
         let mut unread = backlog.unread.lock();

@@ -1,4 +1,4 @@
-//! The feeds of one resource.
+//! A feed, which reads the changes of one resource from its log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,9 +23,8 @@ pub struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
     after: u64,
-    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first reads all later
-    /// changes of the resource from the log. Until it reaches the end of the log, the number of its unread changes is
-    /// not limited.
+    /// `true` if the feed has reached the end of the log. A feed that starts at a past revision can have any number of
+    /// unread changes until it reaches the end of the log.
     live: bool,
     last: watch::Receiver<u64>,
     end: Arc<LogEnd>,
@@ -72,7 +71,8 @@ impl Feed {
             self.last.mark_unchanged();
             if self.read(db)? && self.ready.is_empty() {
                 self.live = true;
-                // The sender is dropped only with an evicted log. In this case, the next iteration ends the feed.
+                // Ignore an error, because the sender is dropped only with an evicted log, and the next iteration then
+                // ends the feed.
                 let _ = self.last.changed().await;
             }
         }
@@ -92,7 +92,7 @@ impl Feed {
     }
 
     /// Reads the next batch of changes from the log. Returns `true` if the feed has reached the end of the log, and an
-    /// error if there will be no more changes.
+    /// error if no more changes can follow.
     fn read(&mut self, db: &Db) -> Result<bool, FeedEnd> {
         let inner = db.inner.lock();
         // Check for a retired log under the lock, because a renewal replaces the log under the lock.
@@ -107,7 +107,7 @@ impl Feed {
         let followers = inner.followers.get(&self.resource).ok_or(FeedEnd::Ended)?;
         let is_at_end = self.read_log(&followers.followers, inner.store.log(&self.resource))?;
         if is_at_end && !self.live {
-            // Continue from the current revision, because the log contains no more changes in this scope.
+            // Continue from the current revision, because the log contains no further changes in the feed's scope.
             self.after = self.after.max(inner.store.revision());
         }
         Ok(is_at_end)
@@ -143,7 +143,7 @@ impl Feed {
         self.ready.len() >= MAX_BATCH || bytes > MAX_BATCH_BYTES
     }
 
-    /// Returns `true` if all changes have been read, and the log has not been retired.
+    /// Returns `true` if the feed has read all changes, and the log has not been retired.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
         if !self.ready.is_empty() || self.end.retired().is_some() {
             return false;

@@ -35,30 +35,31 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns a field's value after a change, and the previous value if it was different.
+/// Returns the new value of a field, and the old value if the change modified the field.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
-/// The followers of one resource, grouped by scope. Notifying one scope does not depend on the number of followers of
-/// other scopes.
+/// The followers of one resource, grouped by scope. Notifying the followers of one scope takes the same time regardless
+/// of the followers of other scopes.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     all: Option<RecentChanges>,
     namespaces: HashMap<String, RecentChanges>,
     objects: HashMap<String, RecentChanges>,
-    /// The followers of field values, by field index and value.
+    /// The followers of each field value, by field index and value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// The number of scopes at which an insertion first removes all scopes without followers.
+    /// If the number of scopes reaches this threshold, the next insertion first removes all scopes without followers.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
-    /// The last revision that has been removed from `revisions`, which contains all later changes of the scope.
+    /// The last revision that has been removed from `revisions`. All later revisions of the scope are still in
+    /// `revisions`.
     dropped: u64,
     last: watch::Sender<u64>,
 }
@@ -84,7 +85,7 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Adds a follower of `scope`. Returns a receiver for the revision of each change after `now`. Dropping this
+    /// Adds a follower of `scope`. Returns a receiver for the revision of each change after `now`. Dropping the
     /// receiver removes the follower.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
@@ -106,12 +107,11 @@ impl Followers {
         recent.last.subscribe()
     }
 
-    /// Wakes all waiting feeds.
     pub(super) fn wake(&self) {
         self.scopes().for_each(|(_, recent)| recent.last.send_modify(|_| ()));
     }
 
-    /// Returns the approximate size of all scopes, in bytes.
+    /// Returns the approximate memory use of all scopes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let size = |(name, recent): (&str, &RecentChanges)| {
             size_of::<RecentChanges>() + name.len() + recent.revisions.len() * size_of::<u64>()
@@ -119,7 +119,6 @@ impl Followers {
         self.scopes().map(size).sum()
     }
 
-    /// Returns all scopes with the name of the namespace or object, or with the value of the field.
     fn scopes(&self) -> impl Iterator<Item = (&str, &RecentChanges)> {
         let fields = self.fields.values().flatten();
         let named = self.namespaces.iter().chain(&self.objects).chain(fields);

@@ -1,9 +1,9 @@
 //! Copies the objects of a live cluster for a plan, which is a dry run on top of this cluster. This module calls the
 //! live cluster the upstream cluster.
 //!
-//! The base of an object is its state in the upstream cluster. The base does not change after the first local write of
-//! the object: the store then ignores upstream changes, and only records that the object has changed. All differences
-//! between the base and the object therefore come from local writes.
+//! The base of an object is the upstream object at the first local write. After this write, the store does not apply
+//! upstream changes to the object, and only records that the upstream object has changed. Therefore, all differences
+//! between an object and its base come from local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -19,7 +19,6 @@ pub(super) struct Mirror {
 
 #[derive(Debug, Default)]
 struct Base {
-    /// The upstream object, or `None` if it does not exist in the upstream cluster.
     object: Option<Arc<Stored>>,
     /// The last known upstream version of the object, or of its deletion.
     at: u64,
@@ -48,8 +47,8 @@ pub struct LocalWrite {
 }
 
 impl Mirror {
-    /// Records a change as a local write. If the change copies an upstream object, the copying method removes this
-    /// record afterwards.
+    /// Records a change as a local write. When the change copies an upstream object, the copying method then removes
+    /// the record.
     pub(super) fn record_change(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -140,7 +139,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // Remove the entry of an object that does not exist upstream and has no known version.
+        // Remove the entry if the object does not exist upstream and has no known upstream version.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -149,7 +148,7 @@ impl Db {
     fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, current: &Arc<Stored>, followed: bool) {
         let now = self.clock.instant();
         if followed {
-            // The removal cannot fail, because no other write can change the object while the store is locked.
+            // Removing the object cannot fail, because the store is locked against other writes.
             if let Ok(change) = inner.store.remove(now, resource, key, current.revision()) {
                 self.notify(inner, slice::from_ref(&change));
             }
@@ -176,8 +175,7 @@ impl Db {
         let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // The object gets its upstream version as its revision, unless a local write has already used this
-            // revision.
+            // Use the upstream version as the object's revision, unless a local write has already used this revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
             self.notify(inner, slice::from_ref(&change));
@@ -190,7 +188,7 @@ impl Db {
         Some(new)
     }
 
-    /// Notifies only the controllers of a change, not the watchers.
+    /// Notifies the controllers of a change, but not the watchers.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

@@ -14,7 +14,7 @@ use crate::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// The object that contains the number of pods, which each commit that writes a pod updates.
+/// The object that stores the number of pods. Each commit that writes a pod also updates this object.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
@@ -37,7 +37,7 @@ fn names(pods: Run) -> Vec<(Key, u64)> {
     pods.map(|(key, stored)| (key, stored.revision())).collect()
 }
 
-/// Creates pods, with one pod and the number of pods in each commit, and retries conflicts.
+/// Creates pods. Each commit creates one pod and updates the number of pods, and is retried after a conflict.
 fn write(db: &Db, writer: u64) {
     for number in 0..WRITES {
         let key = format!("{writer}/{number}");
@@ -101,8 +101,7 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The number of revisions between the starts of two feeds, so that feeds start at many different
-    // revisions.
+    // Start a feed every `INTERVAL` revisions.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);

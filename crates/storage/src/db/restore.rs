@@ -9,8 +9,8 @@ use crate::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 type StoreKey = (ResourceKey, Key);
 
 /// The maximum number of attempts to compare the store with the snapshot without holding the lock. An attempt fails if
-/// another request writes to the store during the comparison. After the last failed attempt, the comparison runs while
-/// holding the lock.
+/// another request writes during the comparison. After the last failed attempt, the comparison runs while holding the
+/// lock.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
 #[derive(Default)]
@@ -54,8 +54,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // An object with different content is removed and re-created. Remove all objects before creating the first one,
-        // because a new object could conflict with a unique value of an object to remove.
+        // Objects with different content are removed and re-created. Remove all these objects first, because their
+        // unique values could conflict with the values of new objects.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -69,7 +69,7 @@ impl Db {
     }
 }
 
-/// The state before the restore, which can own the last references to many objects. Drop this value only after
+/// The state before the restore, which can own the last references to many objects. Drop a `Replaced` only after
 /// releasing the lock.
 struct Replaced {
     changes: Vec<Arc<Change>>,
@@ -77,8 +77,8 @@ struct Replaced {
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the store's objects with `wanted`. After the first call, `update` compares only objects that have
-    /// changed since the previous call.
+    /// Compares the store's objects with `wanted`. After the first call of `update`, each call compares only the
+    /// objects that have changed since the previous call.
     fn update(
         &mut self,
         db: &Db,
@@ -158,7 +158,6 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // Writes to the store each time the restore encodes an object.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)

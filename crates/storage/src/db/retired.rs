@@ -1,4 +1,4 @@
-//! The logs of removed resources, which feeds read to the end.
+//! The logs of removed or replaced resources, which are kept until their feeds have read them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -9,13 +9,12 @@ use tokio::sync::watch;
 use super::followers::{FeedScope, Followers};
 use crate::ChangeLog;
 
-/// The end of a resource's log. It is empty until the resource is renewed. Only the feeds of the resource own this
-/// value, so dropping the last feed drops the retired log.
+/// The end of a resource's log, which is empty until the resource is renewed. Only the feeds of the resource own the
+/// `LogEnd`, so dropping the last feed also drops the retired log.
 #[derive(Debug, Default)]
 pub(super) struct LogEnd(ArcSwapOption<RetiredLog>);
 
 impl LogEnd {
-    /// Returns the retired log, or `None` if the resource has not been renewed.
     pub(super) fn retired(&self) -> Option<Arc<RetiredLog>> {
         self.0.load_full()
     }
@@ -31,36 +30,35 @@ impl LogEnd {
 pub(super) struct RetiredLog {
     pub(super) followers: Followers,
     pub(super) log: ChangeLog,
-    /// Whether the log was dropped because all retired logs together were too large.
+    /// `true` if the log was dropped because all retired logs together were too large.
     pub(super) is_evicted: bool,
 }
 
 impl RetiredLog {
-    /// Returns the approximate size of the log in bytes. `bytes` visits all objects of the log, which can take long.
+    /// Returns the approximate size of the log in bytes. Computing the size can take a long time, because it visits all
+    /// objects in the log.
     pub(super) fn bytes(&self) -> usize {
         self.log.retained_bytes() + self.followers.bytes()
     }
 }
 
-/// The followers of a resource until its renewal.
+/// The followers of a resource, until the resource is renewed.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     pub(super) followers: Followers,
-    /// The reference is weak, so that the log is retired only if there are feeds.
+    /// A weak reference, so that the log is kept only if the resource has feeds.
     end: Weak<LogEnd>,
 }
 
 impl Followed {
     /// Adds a follower of `scope`. Returns a receiver for the revision of each change after `now`, and the end of the
-    /// log. Dropping this receiver removes the follower.
+    /// log. Dropping the receiver removes the follower.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> (watch::Receiver<u64>, Arc<LogEnd>) {
         let end = self.end.upgrade().unwrap_or_default();
         self.end = Arc::downgrade(&end);
         (self.followers.follow(scope, now), end)
     }
 
-    /// Passes the log of a renewed resource to its feeds. Returns the retired log, and its end if the resource has
-    /// feeds.
     pub(super) fn retire(self, log: ChangeLog) -> (Arc<RetiredLog>, Option<Arc<LogEnd>>) {
         let Self { followers, end } = self;
         let retired = Arc::new(RetiredLog { followers, log, is_evicted: false });
@@ -73,14 +71,14 @@ impl Followed {
     }
 }
 
-/// The ends of all retired logs that a feed may still read, and the size of each log in bytes, oldest first.
+/// The retired logs that a feed may still read, oldest first. Each log has its end and its size in bytes.
 #[derive(Debug, Default)]
 pub(super) struct RetiredLogs(VecDeque<(Weak<LogEnd>, usize)>);
 
 impl RetiredLogs {
     /// Adds the end of a retired log with a size of `bytes`. If all retired logs together are larger than `max_bytes`,
-    /// removes the oldest of them. Returns the ends of the removed logs. The caller passes them to [`evict`], after it
-    /// has released the lock of the `RetiredLogs`.
+    /// removes the oldest of them. Returns the ends of the removed logs. The caller must pass these ends to [`evict`]
+    /// after it has released the lock of the `RetiredLogs`.
     pub(super) fn add(&mut self, end: &Arc<LogEnd>, bytes: usize, max_bytes: usize) -> Vec<Arc<LogEnd>> {
         self.0.retain(|(end, _)| end.strong_count() > 0);
         self.0.push_back((Arc::downgrade(end), bytes));
@@ -96,8 +94,7 @@ impl RetiredLogs {
     }
 }
 
-/// Drops the logs with these ends, so that their feeds end as too slow. Dropping a log can take long, because it can
-/// contain many objects.
+/// Drops the logs with these ends, so that their feeds end as too slow. Dropping a large log can take a long time.
 pub(super) fn evict(ends: Vec<Arc<LogEnd>>) {
     ends.iter().for_each(|end| end.evict());
 }
@@ -146,7 +143,7 @@ mod tests {
         let first = db.revision();
         let namespace = || FeedScope::Namespace("a".into());
         let mut feeds = [FeedScope::All, namespace(), FeedScope::Object("a/70".into())].map(|scope| follow(&db, scope));
-        // A batch of a feed is smaller than the number of unread changes.
+        // The feed needs several batches to read all changes.
         for number in 0..80 {
             put(&db, &format!("a/{number}"), 1);
         }
@@ -179,7 +176,7 @@ mod tests {
         assert!(change.upgrade().is_some());
         drop(second);
         assert!(change.upgrade().is_none());
-        // Without feeds, a renewal drops the log at once.
+        // If a resource has no feeds, its renewal drops the log immediately.
         let change = Arc::downgrade(&put(&db, "b", 1));
         db.renew(&WIDGETS.into());
         assert!(change.upgrade().is_none());
@@ -198,7 +195,8 @@ mod tests {
         assert_eq!(drain(&db, &mut feed).await, (vec![removed], FeedEnd::Ended));
         drop(feed);
         assert!(objects.upgrade().is_none());
-        // A snapshot is not kept if the resource still has objects, because it could be much larger than the log.
+        // The log of a resource that still has objects is not kept, because its snapshot could be much larger than the
+        // log.
         put(&db, "b", 1);
         let (objects, feed) = db.follow(&resource, FeedScope::All, keep);
         db.renew(&resource);
@@ -213,7 +211,7 @@ mod tests {
         for round in 0..3 {
             let mut feed = follow(&db, FeedScope::All);
             put(&db, &format!("a/{round}"), db.max_backlog_bytes / 5 * 2);
-            // The second feed has read its change, but not the end.
+            // The second feed has read its change, but not the end of the log.
             if round == 1 {
                 feed.next(&db).await.expect("a change");
             }
@@ -263,7 +261,7 @@ mod tests {
                 let draft = Draft::new(store.interner(), &large, Order::Declared, Vec::new());
                 store.set(now, &resource, "a", store.revision() + 1, Some(draft));
                 let objects = store.keep(&resource, store.revision(), &store.objects(WIDGETS));
-                // The log does not contain this removal.
+                // The log does not contain this removal of an object.
                 store.set(now, &resource, "a", store.revision(), None);
                 objects
             });

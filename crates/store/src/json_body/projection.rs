@@ -41,7 +41,7 @@ impl<'de> Visitor<'de> for Projection<'_> {
         Ok(Json::Object(found))
     }
 
-    // Return null, because only objects have members.
+    // Return null for an array, because only objects have members.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)

@@ -7,31 +7,31 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length of interned members, in bytes. Interning a member costs about half this length in additional
-/// memory.
+/// The minimum length of interned members, in bytes. Interning costs about half this length in additional memory per
+/// member.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length of interned managed fields, in bytes. The limit for managed fields is lower than for other
-/// members, because managed fields often occur in several objects.
+/// The minimum length of interned managed fields, in bytes. The limit is lower than for other members, because
+/// managed fields often occur in several objects.
 const MIN_FIELDS_LEN: usize = 128;
 
 /// The nesting depth up to which members of managed fields are interned separately. For comparison, the members of
-/// `spec` have depth 2.
+/// `spec` are at depth 2.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     offsets: MemberOffsets,
     interned: Vec<(u32, Arc<Interned>)>,
-    /// `None` disables interning.
+    /// The interner for long members, or `None` to disable interning.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether to write an empty `resourceVersion`, into which the revision is inserted later.
+    /// Whether to write an empty `resourceVersion`, into which the store inserts the revision later.
     versioned: bool,
 }
 
 impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
-        // Reserve enough capacity for most objects.
+        // This capacity is enough for most objects.
         let json = Vec::with_capacity(1024);
         Self { json, offsets: MemberOffsets::default(), interned: Vec::new(), interner, versioned }
     }
@@ -75,8 +75,8 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields, which are the largest part of the metadata and are often equal in objects from the
-    /// same template.
+    /// Writes the managed fields, which are the largest metadata member and are often equal in objects from the same
+    /// template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -91,7 +91,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // Write `time` last, because two writes by a manager often differ only in this member.
+                // Write `time` last, because two writes of one manager often differ only in `time`.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -102,7 +102,7 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the managed fields of one manager. Each member up to the nesting depth `FIELDS_DEPTH` is interned
+    /// Writes the managed fields of one manager, and interns each member up to the nesting depth `FIELDS_DEPTH`
     /// separately. Objects therefore share equal members even if another member, such as the volume of a pod, is
     /// unique.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
@@ -152,7 +152,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Returns the current offset, which fits into 32 bits, because request bodies have at most a few MiB.
+    /// Returns the current offset, which fits into 32 bits because request bodies have at most a few MiB.
     fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }

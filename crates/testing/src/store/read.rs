@@ -25,8 +25,8 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // Omit the number of remaining items for a selector, like servers, which would have to read all
-            // remaining objects.
+            // For a list with a selector, omit the number of remaining items. Servers also omit it, because they would
+            // have to read all remaining objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -42,7 +42,7 @@ impl Store {
         Selection::new(&self.resource, &self.selectable_fields, namespace, labels, fields)
     }
 
-    /// Returns the revision of the list, and the key after which the page begins.
+    /// Returns the revision of the list, and the last key of the previous page.
     fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
         let token = &options.continue_token;
         if token.is_empty() {

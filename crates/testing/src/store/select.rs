@@ -81,8 +81,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns the text that is compared with the value in a field selector. Strings are compared unchanged, and all
-/// other values as JSON. A missing field has the zero value of its type.
+/// Returns the text that is compared with the value in a field selector. The text of a string is the string itself, and
+/// the text of any other value is its JSON. A missing field has the zero value of its type.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

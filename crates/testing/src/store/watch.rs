@@ -15,12 +15,11 @@ pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 pub(crate) struct Watch {
     selection: Selection,
     bookmarks: bool,
-    /// The revision after which the watch sends events.
     after: u64,
-    /// The items that the watch sends before the events in the log.
+    /// The items that the watch sends before the events from the log.
     first: VecDeque<Item>,
     next: usize,
-    /// The break from a queued fault: the number of items before it, and how the watch breaks.
+    /// The break from a queued fault: the number of items before the break, and how the watch breaks.
     breaks: Option<(usize, Break)>,
     /// The break that the test requested: the log position of the break, and how the watch breaks.
     broken: Option<(usize, Break)>,
@@ -78,7 +77,7 @@ impl Store {
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // If the watch is silent, keep the log position and replace the silent break.
+                // If the watch is already silent, replace the silent break, but keep its log position.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
@@ -89,8 +88,8 @@ impl Store {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns a watch's next item, or stores `waker` if no item is available. The caller must drop the returned waker
-    /// after releasing the lock.
+    /// Returns a watch's next item, and a waker that is no longer needed. Stores `waker` if the watch has no item to
+    /// return. The caller must drop the returned waker after releasing the lock.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -105,7 +104,6 @@ impl Store {
 }
 
 impl Watch {
-    /// Makes the watch return `error` and end.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
@@ -124,7 +122,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // Keep a break that the test has requested, because replacing it would drop the user's error under the lock.
+        // Keep a break that the test has requested, because replacing it would drop an error of the test under the
+        // lock.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -178,7 +177,7 @@ impl Entry {
     }
 }
 
-/// Converts an error to an item of a watch. As on a real server, a status becomes an ERROR event.
+/// Converts an error to an item of a watch. As on a real server, an error with a status becomes an ERROR event.
 fn failing(error: ApiError) -> Item {
     match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),

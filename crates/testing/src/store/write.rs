@@ -12,7 +12,6 @@ pub(crate) enum Edit {
     Status,
 }
 
-/// Metadata fields that only the server can change.
 const SERVER_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
@@ -47,8 +46,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. Stores all values of the object, except for the resourceVersion. Fills in a
-    /// missing uid, missing times and a missing generation.
+    /// Creates or replaces an object. Stores the object with all its fields, except for a new resourceVersion. Sets the
+    /// uid, the creation timestamp and the generation if they are missing.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -145,7 +144,6 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object even if it has finalizers, and returns `true` if the object existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -153,7 +151,7 @@ impl Store {
         true
     }
 
-    /// Replaces the fields of `old` that `edit` selects.
+    /// Updates `old` with the fields of the new object that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -229,7 +227,7 @@ impl Store {
         }
     }
 
-    /// Adds `apiVersion` and `kind` if they are missing, like a server does in responses.
+    /// Adds `apiVersion` and `kind` if they are missing, as a server does in responses.
     fn types(&self, object: &mut Value) {
         for (field, text) in
             [("apiVersion", self.resource.group_version.to_string()), ("kind", self.resource.kind.clone())]
@@ -270,8 +268,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the five characters that are appended to `generateName`. Different revisions result in different
-    /// suffixes.
+    /// Returns the five characters that are appended to `generateName`. The suffixes differ for different revisions.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -301,7 +298,6 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member of an object, or removes it if the value is null.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),
@@ -325,7 +321,7 @@ fn name(object: &mut Value, key: &ObjectKey) {
     }
 }
 
-/// Applies a JSON merge patch as defined in RFC 7386.
+/// Applies a JSON merge patch (RFC 7386).
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *target = patch.clone();

@@ -16,8 +16,7 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test writes an object with methods of the collection. The boolean is `true` if the written object has a
-    /// label.
+    /// The test writes an object with a method of the collection. The boolean is `true` if the object has a label.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
@@ -123,7 +122,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // The objects at each revision, computed without the log of the collection.
+    // The expected objects at each revision, computed without the log of the collection.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {

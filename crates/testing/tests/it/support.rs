@@ -64,8 +64,8 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Formats the metadata and the items of a page. The metadata is formatted as `at revision`, followed by `+` if there
-/// are further pages. An item is formatted as `name@revision`.
+/// Formats the metadata and the items of a page. The metadata has the form `at revision`, with a `+` at the end if
+/// there are further pages. An item has the form `name@revision`.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());

@@ -5,8 +5,8 @@ use serde_json::{Number, Value};
 
 /// The maximum absolute value of a generated number if the schema has no bounds.
 const SMALL: f64 = 10.0;
-/// The maximum absolute value of a generated integer. All Kubernetes clients support integers up to this maximum,
-/// because a double represents them exactly.
+/// The maximum absolute value of a generated integer. A double represents all integers up to this maximum exactly, so
+/// all Kubernetes clients support them.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
 /// Returns a number that is valid for `schema`. The number is often small, and sometimes equal to a bound in the

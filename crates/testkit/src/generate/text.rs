@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The maximum number of attempts to find a string with a valid length that matches the pattern.
 const ATTEMPTS: usize = 100;
-/// The maximum number of repetitions beyond the number that the pattern requires.
+/// The maximum number of optional repetitions, in addition to the repetitions that the pattern requires.
 const REPEATS: u32 = 4;
 
 pub(super) fn text(schema: &Value, random: &mut Rng) -> Result<String, String> {
@@ -56,8 +56,8 @@ fn of_pattern(pattern: &str, random: &mut Rng, fits: impl Fn(&str) -> bool) -> R
     Err(format!("no string for the pattern {pattern:?} and the lengths was found"))
 }
 
-/// Appends a string that matches the expression. Assertions in the expression are ignored. The recursion depth is
-/// bounded, because the pattern parser limits the nesting depth.
+/// Appends a string that matches the expression. Ignores assertions in the expression. The recursion depth is bounded,
+/// because the pattern parser limits the nesting depth.
 fn write(hir: &Hir, random: &mut Rng, text: &mut Vec<u8>) {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}

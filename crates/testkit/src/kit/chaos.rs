@@ -24,7 +24,6 @@ use crate::world::World;
 /// The maximum number of additional tasks at the end of a disturbed run, compared with an undisturbed run with the same
 /// number of replicas.
 const TASKS: usize = 8;
-/// The delay before the kit restarts a process that has ended.
 const RESTART: Duration = Duration::from_secs(1);
 
 /// Returns the seeds for a check, which are `0..default` unless the environment variable `PINTLE_SEEDS` is set. The
@@ -183,7 +182,7 @@ impl<W: World> Kit<W> {
         };
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
-        // Panics are reported first, because they may be the cause of later failures.
+        // Report panics first, because they may be the cause of later failures.
         if let Some((process, cause)) = lab.journal.first_panic() {
             return Err(Violation::Ended { process, cause });
         }
@@ -249,8 +248,8 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // If a script contains only delays, keep them during the whole run, because the operator can reach the
-            // final state despite delays.
+            // If a script contains only delays, keep them until the end of the run, because the operator can reach the
+            // final state despite them.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

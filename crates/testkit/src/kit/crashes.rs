@@ -20,22 +20,22 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
 use crate::world::World;
 
-/// The maximum time for which the operator is down during a step.
+/// The maximum downtime of the operator during a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
 const SHOWN: usize = 15;
 
-/// The maximum number of runs for each crash. The kit repeats a run if the operator did not send the request at which
-/// it should have crashed.
+/// The maximum number of runs for each crash. The kit repeats a run if the operator did not send the request of the
+/// planned crash.
 const ATTEMPTS: u64 = 8;
-/// The number of runs in which the crash requires a request for the same object name. In later repetitions, the object
-/// name may be different, because generated names are different in each run.
+/// The number of runs in which the crashing request must have the same object name. In further runs, the name may
+/// differ, because generated names differ in each run.
 const EXACT_ATTEMPTS: u64 = 4;
 
 pub(super) struct Undisturbed {
-    /// The states after the steps. Without steps, the list contains the state after the start.
+    /// The expected states after each step. Without steps, the list contains only the state after the start.
     states: Vec<State>,
-    /// The requests of the operator, from its start until it was idle, and from each step until it was idle again.
+    /// The operator's requests from its start until it was idle, and from each step until it was idle again.
     pub(super) requests: Vec<SentRequest>,
     occurrences: Vec<[usize; 2]>,
     pub(super) tasks: usize,
@@ -58,9 +58,8 @@ impl Undisturbed {
 
 struct Job<'a> {
     request: &'a SentRequest,
-    /// The position of the request among the requests of its process, counted in two ways. The first position counts
-    /// only requests with the same verb and target. The second position also counts requests for objects with other
-    /// names.
+    /// The position of the request among the requests of its process. The first of the two positions counts only
+    /// requests with the same verb and target. The second position also counts requests for objects with other names.
     occurrences: [usize; 2],
     cut: Cut,
     is_down: bool,
@@ -167,8 +166,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Returns an error if reconciliations failed, or if the user performed steps but the operator did nothing. The
-    /// operator did nothing if it changed no object and no world, and recorded no Event.
+    /// Returns an error if reconciliations failed, or if the steps of the user had no effect on the operator. An effect
+    /// is a change to an object or to the world, or a recorded Event.
     pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
@@ -184,9 +183,9 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests, errors })
     }
 
-    /// Repeats a run until the operator crashes. If the operator does not send the request for the planned crash in any
-    /// run, this method returns an error. For API discovery requests, this method returns `false` instead, because the
-    /// number of these requests depends on the server's speed.
+    /// Repeats a run until the operator crashes. Returns an error if the operator does not send the request of the
+    /// planned crash in any run. For API discovery requests, returns `false` instead, because their number depends on
+    /// the server's speed.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &[State]) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -203,7 +202,7 @@ impl<W: World> Kit<W> {
         Err(Violation::NoCrash { what: job.to_string(), runs: ATTEMPTS, requests })
     }
 
-    /// Executes a run with a planned crash. If the operator did not crash, this method returns its last requests.
+    /// Executes a run with a planned crash. If the operator did not crash, returns its last requests.
     async fn crashed(
         &self,
         job: &Job<'_>,
@@ -232,12 +231,12 @@ impl<W: World> Kit<W> {
         // Check the state first, because a report about a wrong state is more useful than a report about failing keys.
         lab.converge(expected, what).await?;
         Failures::wait_for_none(&lab.journal, &self.settings.may_fail).await?;
-        // Check the state again, because the last retry of a key may have changed it.
+        // Check the state again, because the last retry of a key may have changed the state.
         lab.converge(expected, what).await
     }
 
-    /// Allows the steps one by one, and restarts the operator after the crash. After the crash, waits for the expected
-    /// state after each step. Returns `true` if the operator has crashed.
+    /// Allows the steps one by one, and restarts the operator after the crash. From the crash on, waits for the
+    /// expected state after each step. Returns `true` if the operator has crashed.
     async fn drive(
         &self,
         lab: &Lab<W>,
@@ -279,7 +278,8 @@ impl<W: World> Kit<W> {
                 let done = step.checked_sub(1).and_then(|at| self.steps.get(at));
                 let after = done.map(|step| format!(", after the user's step {:?}", step.name)).unwrap_or_default();
                 let (expected, what) = (&expected[step.saturating_sub(1)], format!("{job}{after}"));
-                // Do not wait if the state is the expected state, because the operator may act after a longer time.
+                // If the state is already the expected state, do not wait until the operator is idle, because it may
+                // act again after a longer time.
                 if step == last || !lab.state().differences(expected).is_empty() {
                     self.settle(lab, expected, &what).await?;
                 } else {

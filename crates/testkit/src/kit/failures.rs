@@ -11,22 +11,21 @@ use crate::violation::Violation;
 
 const SHOWN: usize = 15;
 
-/// The time for which reconciliations of a key may fail after the last disturbance. This time is longer than the
+/// The time for which reconciliations of a key may fail after the last disturbance. `LONGEST_FAILURE` exceeds the
 /// longest delay of the default rate limiter, which is 1,000 s.
 const LONGEST_FAILURE: Duration = Duration::from_secs(1800);
-/// The interval between two checks of the failing keys.
 const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Failures {
-    /// The errors of the keys that were failing when the journal was last observed, by controller and key.
+    /// The errors of the keys that were failing at the last call of `observe`, by controller and key.
     failing: BTreeMap<(String, String), String>,
-    /// The errors of keys that failed until their object was deleted.
+    /// The errors of keys that kept failing until their object was deleted.
     until_deletion: Vec<String>,
 }
 
 impl Failures {
-    /// Records the keys that are currently failing. The operator must be idle.
+    /// Records the keys that are currently failing. Must be called while the operator is idle.
     pub(super) fn observe(&mut self, journal: &Journal, may_fail: &BTreeSet<String>) {
         let calls = journal.failed_calls().into_iter().filter(|(_, call)| !may_fail.contains(&call.key));
         let now: BTreeMap<_, _> =
@@ -39,7 +38,7 @@ impl Failures {
     }
 
     /// Waits until no key fails. If a key failed during the disturbances, its next retry may have a long delay. Returns
-    /// the errors of keys that still fail after [`LONGEST_FAILURE`] on the paused clock.
+    /// an error if keys still fail after [`LONGEST_FAILURE`] on the paused clock.
     pub(super) async fn wait_for_none(journal: &Journal, may_fail: &BTreeSet<String>) -> Result<(), Violation> {
         let start = Instant::now();
         loop {

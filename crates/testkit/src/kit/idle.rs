@@ -67,15 +67,13 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Returns an error if the last call for a key has failed.
     pub(super) fn check_calls(&self, lab: &Lab<W>) -> Result<(), Violation> {
         let mut failures = Failures::default();
         failures.observe(&lab.journal, &self.settings.may_fail);
         failures.check()
     }
 
-    /// Performs all steps of the user. After each step, this method waits until the operator is idle. Returns the
-    /// failed calls.
+    /// Performs all steps of the user. Waits after each step until the operator is idle. Returns the failed calls.
     pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<Failures, Violation> {
         let mut failures = Failures::default();
         let progress = Progress::new();

@@ -6,12 +6,12 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A subscriber that discards all log events. With [`NoSubscriber`] instead, the operator would print its first error
-/// to stderr.
+/// A subscriber that discards all log events. [`NoSubscriber`] is not sufficient, because the operator would then print
+/// its first error to stderr.
 struct Quiet;
 
-/// Discards the logs of the current thread until the guard is dropped. If the program has installed a subscriber, this
-/// function does nothing.
+/// Discards the logs of the current thread until the guard is dropped. Does nothing if the program has installed a
+/// subscriber.
 pub(super) fn discard_logs() -> Option<DefaultGuard> {
     get_default(|current| current.is::<NoSubscriber>()).then(|| set_default(Quiet))
 }

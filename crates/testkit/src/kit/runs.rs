@@ -39,8 +39,8 @@ pub(super) fn one<R: Send>(
     })
 }
 
-/// Executes jobs on all processors until a job fails. If several jobs fail, this function returns the failure of the
-/// job that is first in `jobs`. The jobs execute their runs with [`block_on`].
+/// Executes jobs on all processors until a job fails. If several jobs fail, returns the failure that comes first in the
+/// order of `jobs`. The jobs execute their runs with [`block_on`].
 pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
@@ -79,8 +79,8 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation>
     }
 }
 
-/// Executes a run with a new runtime, a new paused clock and a new journal. Fails if the paused clock does not advance for
-/// `stall_limit` of real time.
+/// Executes a run with a new runtime, a new paused clock and a new journal. Fails if the paused clock does not advance
+/// for the real time `stall_limit`.
 pub(super) fn block_on<R>(
     stall_limit: Duration,
     run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation>,
@@ -95,7 +95,7 @@ pub(super) fn block_on<R>(
     let _watchdog = watchdog(pulse, stall_limit, stalled.clone())?;
     runtime.block_on(async {
         let start = Instant::now();
-        // The server of the run has the same time.
+        // The server of the run uses the same clock.
         let _clock = TestClock::set(move || START + start.elapsed());
         let journal = Arc::new(Journal::new());
         tokio::select! {
@@ -106,7 +106,7 @@ pub(super) fn block_on<R>(
     })
 }
 
-/// The time of the paused clock when the runtime last parked.
+/// The time on the paused clock at which the runtime last parked.
 #[derive(Clone, Default)]
 struct Pulse(Arc<Mutex<Option<Instant>>>);
 
@@ -120,7 +120,7 @@ impl Pulse {
     }
 }
 
-/// Starts a thread that cancels `stalled` if the paused clock does not advance for `limit` of real time. Dropping the
+/// Starts a thread that cancels `stalled` if the paused clock does not advance for the real time `limit`. Dropping the
 /// returned sender ends the thread.
 fn watchdog(pulse: Pulse, limit: Duration, stalled: CancellationToken) -> Result<Sender<()>, Violation> {
     let (sender, run) = channel();

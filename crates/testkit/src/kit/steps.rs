@@ -1,4 +1,4 @@
-//! The user's steps.
+//! Tracks the progress of the user's steps.
 
 use std::pin::Pin;
 
@@ -16,7 +16,6 @@ pub(super) struct Step {
     pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
 }
 
-/// The progress of the user: the number of allowed steps and the number of completed steps.
 pub(super) struct Progress {
     allowed: watch::Sender<usize>,
     done: watch::Sender<usize>,

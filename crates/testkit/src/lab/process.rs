@@ -1,4 +1,4 @@
-//! The processes of an operator.
+//! Starts, stops and kills the processes of an operator.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -17,7 +17,6 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Disturbances, Link, Wire};
 use crate::world::World;
 
-/// A process of the operator, which is a task with its own clients and caches.
 #[derive(Debug)]
 pub(super) struct Process {
     link: Arc<Link>,
@@ -58,8 +57,7 @@ impl<W: World> Lab<W> {
         let running = self.journal.running(&name);
         let run = async move {
             let _running = running;
-            // A process does not serve probes, metrics or a debug page, because parallel runs would use the same
-            // port.
+            // Do not serve probes, metrics or a debug page, because parallel runs would use the same port.
             let running = async {
                 let manager = operator(cluster.clone(), world).without_server();
                 journal.report(&own_link.process, Reporter::of(&manager));

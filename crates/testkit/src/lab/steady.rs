@@ -8,7 +8,7 @@ use crate::violation::Violation;
 use crate::world::World;
 
 pub(super) const SHOWN: usize = 15;
-/// The interval between comparisons of the state with the expected state.
+/// The interval between two comparisons of the current state with the expected state.
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {

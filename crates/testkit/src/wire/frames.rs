@@ -1,5 +1,4 @@
-//! The body of a watch response. This body can delay events, and can end early as if the connection
-//! broke.
+//! The body of a watch response, which can delay events, and can end early as if the connection had failed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,7 +24,8 @@ struct Watched {
     rest: BytesMut,
 }
 
-/// Returns a body that delivers the lines of a watch in order, each with a delay, until the watch breaks.
+/// Returns a body that delivers the lines of a watch in order until the watch breaks. Each line of the watch can have a
+/// different delay.
 pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: CancellationToken) -> TransportBody {
     let watched = Watched { body: Box::pin(body), link, broken, lines: VecDeque::new(), rest: BytesMut::new() };
     let frames = stream::unfold(Some(watched), |watched: Option<Watched>| async move {
@@ -45,8 +45,7 @@ pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: Cancellat
 }
 
 impl Watched {
-    /// Returns the next line of the watch. At the end of the body, this method returns the remaining
-    /// bytes.
+    /// Returns the next line of the watch. At the end of the body, returns the remaining bytes.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(line) = self.lines.pop_front() {

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use crate::website::{ConfigMap, Website, config_map, operator, site};
 
-/// The environment variable that the test sets in its child process.
+/// An environment variable that is set only in the child process of the test.
 const CHILD: &str = "PINTLE_TEST_FAILURES_CHILD";
 
 fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
@@ -172,7 +172,7 @@ fn failed_wait_shows_the_error_of_the_reconciler() {
 #[test]
 fn first_error_is_printed_only_in_undisturbed_runs() {
     if env::var_os(CHILD).is_some() {
-        // The operator reports errors in runs with injected faults.
+        // In the child process, the operator reports errors in runs with injected faults.
         Kit::new(operator).create(site("blog")).survives_chaos(0..4).unwrap();
         writeln!(io::stderr(), "{CHILD}").unwrap();
         Kit::new(forgets_owns).create(site("blog")).second_run_writes_nothing().unwrap_err();
@@ -195,7 +195,7 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// A type that is inconsistent with the definition. The server accepts websites without an owner, but this type
+/// A type that does not match the installed definition. The server accepts websites without an owner, but this type
 /// requires an owner.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct OwnedWebsite {

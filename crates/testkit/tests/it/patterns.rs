@@ -1,7 +1,7 @@
 //! Tests of known patterns of bugs in operators. The test kit must reject each incorrect reconciler and accept its
 //! corrected version.
 //!
-//! The patterns are crashes between two effects, stale reads and missed events. The papers on Sieve (OSDI 2022) and
+//! The tests cover crashes between two effects, stale reads and missed events. The papers on Sieve (OSDI 2022) and
 //! Kamera describe such bugs in real operators.
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn not_converged<T: std::fmt::Debug>(result: Result<T, Violation>, expected: &st
     }
 }
 
-/// Adds a DNS record without using a finalizer. The record leaks if the site is deleted while the operator is down.
+/// Adds a DNS record without a finalizer. The record leaks if the site is deleted while the operator is down.
 fn without_finalizer(cluster: Cluster, zone: Zone) -> Manager {
     let other = zone.clone();
     let publish = move |site: Arc<Website>, cx: Context<Website>| {
@@ -155,7 +155,7 @@ fn decision_on_a_stale_cache_is_caught() {
     right.survives_reordering(0..6).unwrap();
 }
 
-/// Deletes the child by name. A new leader with outdated data deletes the child of a newer site with the same name.
+/// Deletes the child by name. A new leader with an outdated cache deletes the child of a newer site with the same name.
 async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     match cx
         .cluster()
@@ -169,7 +169,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form of `retire_by_name`. The deletion has the uid of the cached child as a precondition.
+/// The corrected form of `retire_by_name`. The uid of the cached child is a precondition of the deletion.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -214,7 +214,7 @@ fn deletion_by_name_is_caught() {
 }
 
 /// Names the child after the domain, and deletes the child when the site no longer exists. If a site is re-created with
-/// a different domain, the operator may only see an update, and does not delete the child of the first site.
+/// a different domain, the operator may observe only an update, so the child of the first site remains.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -288,7 +288,7 @@ mod dhcp {
     }
 }
 
-/// An operator that creates a second object after a crash.
+/// Creates an operator that creates a second object after a crash.
 fn creates_twice<T>(make: fn(ObjectMeta) -> T) -> impl Fn(Cluster) -> Manager + Send + Sync + 'static
 where
     T: pintle_crd::CustomResource + serde::Serialize + serde::de::DeserializeOwned,
@@ -308,7 +308,7 @@ where
     }
 }
 
-/// Requests have a different order in each run, but the crash occurs at the same request.
+/// The order of requests differs in each run, but the crash must occur at the same request.
 #[test]
 #[ignore = "slow: the step `slow` of `cargo xtask ci --full` runs it"]
 fn crashes_find_a_second_object_each_time() {

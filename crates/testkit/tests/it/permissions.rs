@@ -41,8 +41,8 @@ fn website_runs_with_its_least_role_only() {
     ] {
         let smaller = role.clone().without(verb, resource);
         assert_ne!(smaller, role, "the role allows {verb} of {resource}");
-        // The site is published before the Lease is first renewed, which happens after 2 s. Therefore, this test
-        // does not require the permission to update Leases.
+        // The site is published before the Lease is first renewed, which happens after 2 s. Therefore, the permission
+        // to update Leases is not required in this test.
         let is_needed = (verb, resource) != ("update", "leases");
         assert_eq!(publish(&smaller).is_err(), is_needed, "{verb} of {resource}");
     }
@@ -83,7 +83,6 @@ rules:
     }
 }
 
-/// The operator runs in one namespace, and adopts a ConfigMap.
 #[test]
 fn role_covers_changed_owner_references() {
     let adopts = |cluster| {

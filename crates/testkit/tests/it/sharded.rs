@@ -21,7 +21,7 @@ fn sharded(cluster: Cluster) -> Manager {
         .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish))
 }
 
-/// Creates a ConfigMap on each replica, even if the replica is not the leader of any shard.
+/// Creates an operator whose replicas each create a ConfigMap, even without being the leader of a shard.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     sharded(cluster).service("rogue", move |_| async move {
@@ -76,7 +76,7 @@ fn write_for_the_shard_of_another_replica_is_caught() {
             .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(writes_for_both_sites))
     };
     let kit = ["blog", "shop", "wiki", "mail"].iter().fold(Kit::new(wrong), |kit, name| kit.create(site(name)));
-    // With some seeds, one replica leads both shards, so the bug has no effect.
+    // For some seeds, one replica leads both shards, so the bug has no effect.
     match kit.survives_reordering(0..30) {
         Err(Violation::TwoLeaders { writes, .. }) => {
             assert!(writes[0].contains(" led the shard of default/"), "{writes:?}");

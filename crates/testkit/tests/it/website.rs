@@ -131,7 +131,7 @@ fn seed_repeats_the_run() -> Result<(), Violation> {
     Ok(())
 }
 
-/// The default number of seeds. If there are more seeds, the memory usage is measured after each batch of this size.
+/// The default number of seeds. With more seeds, the test measures the memory usage after each batch of this size.
 const BATCH: usize = 8;
 
 #[test]

@@ -57,7 +57,8 @@ fn write_of_an_idle_operator_is_caught() {
     assert!(requests.len() >= 9 && requests.iter().all(|request| request.changes.is_empty()), "{requests:?}");
 }
 
-/// Changes a ConfigMap each second. If `is_watching` is `true`, each change immediately causes another change.
+/// Changes a ConfigMap each second. If `is_watching` is `true`, the operator watches the ConfigMap, so each change
+/// immediately causes the next one.
 fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
     let count = AtomicUsize::new(0);
     let publish = move |_: Arc<Website>, cx: Context<Website>| {
@@ -197,7 +198,7 @@ fn loop_without_requests_is_caught() {
     }
 }
 
-/// Runs a service on each replica. The service writes even if its replica is not the leader.
+/// Runs a service that writes on each replica, even if the replica is not the leader.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {
@@ -290,7 +291,8 @@ fn call_that_fails_after_a_crash_is_caught() {
     }
 }
 
-/// In each process except the first, reconciliations fail at first. After 164 s, a retry writes wrong data.
+/// In each process except the first, reconciliations fail at first. In these processes, a retry after 164 s writes
+/// wrong data.
 #[test]
 fn late_retry_that_writes_wrong_data_is_caught() {
     let wrong = |cluster, is_first| {

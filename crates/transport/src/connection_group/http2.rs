@@ -1,5 +1,5 @@
-//! An HTTP/2 connection. This module uses h2 directly instead of hyper, so that fewer tasks wake each other. The
-//! headers and the body of a request are written together.
+//! An HTTP/2 connection. This module uses h2 instead of hyper, so that fewer tasks wake each other. The headers and
+//! the body of a request are written together.
 
 mod keep_alive;
 
@@ -26,11 +26,11 @@ use crate::pool::MAX_STREAMS;
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The maximum amount of unread data of a response, in bytes. Go has the same limit on unread data.
+/// The maximum amount of unread response data per stream, in bytes, as in Go.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The flow-control window of a connection in bytes, which is the largest window that RFC 9113, section 6.9.1, allows.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The window of the connection must be at least as large as the windows of all streams together. With a smaller
+/// The connection's window must be at least as large as the windows of all its streams together. With a smaller
 /// window, unread responses could block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
 /// The maximum size of the response headers in bytes, as in hyper.
@@ -38,12 +38,12 @@ const MAX_HEADERS: u32 = 16 << 10;
 /// The maximum number of streams until the server has sent its limit, as in hyper.
 const INITIAL_STREAMS: usize = 100;
 
-/// Sends requests over one HTTP/2 connection. All clones of an `Http2` share the connection.
+/// Sends requests over one HTTP/2 connection. Clones share the connection.
 #[derive(Clone)]
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     pub(super) reads: Arc<Reads>,
-    /// The connection's runtime. Tasks on this runtime send streaming request bodies.
+    /// The connection's runtime, on which tasks send streaming request bodies.
     runtime: Handle,
 }
 
@@ -62,8 +62,8 @@ pub(super) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADERS)
         .initial_max_send_streams(INITIAL_STREAMS)
-        // The server may send frames for a cancelled stream until it receives the cancellation. Frames for a cancelled
-        // stream must not end the connection.
+        // The server may send frames for a stream until it receives the cancellation of the stream. Frames for a
+        // cancelled stream must not end the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .handshake(conn)
@@ -102,7 +102,7 @@ impl Http2 {
         let whole = body.take_whole();
         let is_empty = whole.as_ref().is_some_and(Bytes::is_empty) || body.is_end_stream() && whole.is_none();
         if let Some(length) = if is_empty { Some(0) } else { length } {
-            // Replace the caller's value, because a server rejects a wrong length.
+            // Replace the `Content-Length` from the caller, because a server rejects a wrong length.
             head.headers.remove(CONTENT_LENGTH);
             if length > 0 || has_body(&head.method) {
                 head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -128,8 +128,8 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed because of a missing ping response,
-/// which h2 does not know about.
+/// Converts an h2 error. If the connection was closed because of a missing ping response, which h2 does not know
+/// about, returns [`PingTimeout`].
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
@@ -145,8 +145,8 @@ async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
 }
 
 /// Sends the request body until the flow-control window is full or the body is pending. Returns `None` if the entire
-/// body was sent or the stream has ended. If the upload fails or is abandoned, returns the reason with which the
-/// caller resets the stream.
+/// body was sent or the stream has ended. If the upload fails or is abandoned, returns the reason for resetting the
+/// stream.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -155,8 +155,8 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
         if stream.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        // Only read from the body while there is space in the flow-control window. If more was read, h2 would buffer a
-        // large body in memory.
+        // Read from the body only while there is space in the flow-control window. If more were read, h2 would buffer
+        // a large body in memory.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
@@ -181,16 +181,17 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
 pub(crate) struct ResponseBody {
     stream: RecvStream,
     reads: Arc<Reads>,
-    /// The length of the body minus the number of bytes that were read, or `None` if the length is unknown.
+    /// The number of bytes of the body that were not read yet, or `None` if the length is unknown.
     left: Option<u64>,
-    /// Whether all data of the response was read, so that only the trailers are missing.
+    /// Whether all response data was read, so that only trailers can follow.
     is_read: bool,
 }
 
 impl ResponseBody {
     /// `is_head` is `true` for the response to a HEAD request.
     fn new(response: Response<RecvStream>, is_head: bool, reads: Arc<Reads>) -> Response<Self> {
-        // The `Content-Length` of a response without a body is the length of the response to a GET request.
+        // The `Content-Length` of a response without a body is the length that the response to a GET request would
+        // have.
         let is_empty = is_head
             || matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
             || response.body().is_end_stream();
@@ -203,14 +204,14 @@ impl ResponseBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // Releasing the capacity cannot fail, because receiving `data` has reduced the flow-control window
-                    // by the same length.
+                    // This cannot fail, because receiving `data` has reduced the flow-control window by the same
+                    // length.
                     let _ = self.stream.flow_control().release_capacity(data.len());
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                // The response is complete. The server has reset the stream, because it does not need the rest of the
-                // request body (RFC 9113, section 8.1).
+                // The response is complete, so ignore the error. The server has reset the stream, because it does not
+                // need the remaining request body (RFC 9113, section 8.1).
                 Some(Err(error)) if self.is_complete(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
                 None => self.is_read = true,
@@ -223,9 +224,9 @@ impl ResponseBody {
         }
     }
 
-    /// Returns `true` if the server reset the stream with the reason `NO_ERROR` after a complete body. Without a
-    /// Content-Length, only END_STREAM proves that the body is complete, because proxies also use this reason if their
-    /// connection to the server is lost. A GOAWAY with this reason does not prove it either.
+    /// Returns `true` if the server has reset the stream with the reason `NO_ERROR` after a complete response body.
+    /// Without a `Content-Length`, only END_STREAM proves completeness, because proxies also use this reason after
+    /// losing their connection to the server. A GOAWAY with this reason proves nothing either.
     fn is_complete(&self, error: &h2::Error) -> bool {
         error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left == Some(0)
     }

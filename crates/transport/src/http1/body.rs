@@ -11,20 +11,20 @@ pub(crate) struct ResponseBody(State);
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The body has a fixed length. The number counts the remaining bytes.
+    /// A body with a fixed length, of which this number of bytes remain.
     Length(u64),
     UntilClose,
-    /// The reader is before the line with the size of a chunk.
+    /// The next bytes are the line with the size of a chunk.
     Size,
-    /// The reader is within a chunk. The number counts the remaining bytes of the chunk.
+    /// The next bytes belong to a chunk, of which this number of bytes remain.
     Chunk(u64),
-    /// The reader is after the data of a chunk, and before the line break.
+    /// The next bytes are the line break after the data of a chunk.
     ChunkEnd,
     Trailers,
     Over,
 }
 
-/// The maximum length in bytes of the line with the size of a chunk. The line may also contain extensions.
+/// The maximum length in bytes of the line with the size of a chunk. The size line may also contain extensions.
 const MAX_SIZE_LINE: usize = 4 << 10;
 /// The maximum size of the trailers in bytes, as in hyper.
 const MAX_TRAILERS: usize = 16 << 10;
@@ -61,8 +61,8 @@ impl ResponseBody {
         }
     }
 
-    /// Removes the next part of the body from the buffer. Returns `None` if the buffer contains no data of the body, or
-    /// if the body has ended.
+    /// Removes the next data of the body from the buffer. Returns `None` if the buffer contains no body data, or if the
+    /// body has ended.
     pub(super) fn take(&mut self, buf: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
         loop {
             match &mut self.0 {
@@ -105,7 +105,7 @@ impl ResponseBody {
         }
     }
 
-    /// Checks whether the body is complete. Must be called after the server has closed the connection.
+    /// Checks whether the body is complete. Call this method after the server has closed the connection.
     pub(super) fn end(&mut self) -> Result<(), Malformed> {
         match self.0 {
             State::Over => Ok(()),
@@ -142,7 +142,7 @@ fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
 }
 
 /// Removes the trailers and the empty line after them. Returns `true` if the trailers are complete. The trailers are
-/// validated and then discarded, because kube-apiserver does not send any.
+/// validated and then discarded, because kube-apiserver sends none.
 fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_TRAILER_COUNT];
     match httparse::parse_headers(buf, &mut slots).map_err(Malformed::Syntax)? {
@@ -158,7 +158,7 @@ fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     }
 }
 
-/// Returns `true` if each LF is preceded by CR. httparse also accepts LF alone.
+/// Returns `true` if each LF follows a CR, because httparse also accepts LF alone.
 fn is_in_crlf_lines(lines: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', lines).all(|at| at.checked_sub(1).is_some_and(|before| lines[before] == b'\r'))
 }
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     /// Reads a body from a server that sends `text` in chunks of `step` bytes and then closes the connection. Returns
-    /// the data of the body, the result at its end, and the number of bytes after it.
+    /// the body data, the result at the end of the body, and the number of bytes after it.
     fn read(mut body: ResponseBody, text: &[u8], step: usize) -> (String, Result<(), String>, usize) {
         let (mut buf, mut data, mut left) = (BytesMut::new(), Vec::new(), text.len());
         for piece in text.chunks(step) {

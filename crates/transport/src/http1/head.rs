@@ -29,8 +29,8 @@ pub(super) struct Head {
     pub(super) keeps_alive: bool,
 }
 
-/// Removes the headers of the response from the buffer. The function skips interim responses, such as `100 Continue`.
-/// Returns `None` if the headers are incomplete.
+/// Removes the response headers from the buffer. Interim responses, such as `100 Continue`, are skipped. Returns `None`
+/// if the headers are incomplete.
 pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Malformed> {
     while let Some(length) = length(buf)? {
         if let Some(head) = parse(buf.split_to(length).freeze(), asked)? {
@@ -40,8 +40,8 @@ pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Mal
     Ok(None)
 }
 
-/// Returns the length of the headers, including the empty line after them. The function rejects line breaks without CR,
-/// because a proxy and the client could interpret the headers differently.
+/// Returns the length of the headers, including the empty line after them. Line breaks without CR are rejected, because
+/// a proxy and the client could interpret such headers differently.
 fn length(buf: &[u8]) -> Result<Option<usize>, Malformed> {
     for line_feed in memchr_iter(b'\n', &buf[..buf.len().min(MAX_HEAD)]) {
         if line_feed == 0 || buf[line_feed - 1] != b'\r' {
@@ -92,7 +92,7 @@ fn parse(head: Bytes, asked: Asked) -> Result<Option<Head>, Malformed> {
     Ok(Some(Head { response, body, keeps_alive }))
 }
 
-/// The headers that determine where a response ends (RFC 9112, section 6.3).
+/// The headers that determine the end of a response (RFC 9112, section 6.3).
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,
@@ -138,7 +138,7 @@ impl Framing {
                 return Err(Malformed::Head("HTTP/1.0 has no Transfer-Encoding"));
             }
             // Close the connection after a response with both `Content-Length` and `Transfer-Encoding`, because a proxy
-            // and the client could disagree about where the response ends.
+            // and the client could see different ends of the response.
             self.closes |= self.length.is_some();
             return Ok(ResponseBody::chunked());
         }
@@ -157,7 +157,7 @@ mod tests {
 
     const GET: Asked = Asked { is_head: false, upgrades: false };
 
-    /// Parses the headers, and formats the result as a string. The string contains either the error, or the status, the
+    /// Parses the headers, and returns the result as a string. The string contains the error, or else the status, the
     /// body and whether the connection stays open.
     fn taken(text: &str, asked: Asked) -> String {
         let mut buf = BytesMut::from(text);
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(taken(text, head), r#"200 ResponseBody(Over) open b"""#);
     }
 
-    /// Implementations disagree about the meaning of these headers, so a proxy and the client could see different
+    /// Because implementations interpret these headers differently, a proxy and the client could see different
     /// responses.
     #[test]
     fn ambiguous_headers_are_rejected() {

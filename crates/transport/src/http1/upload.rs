@@ -17,27 +17,27 @@ use crate::request_body::RequestBody;
 
 #[derive(Default)]
 pub(super) struct Upload {
-    /// The bytes to write before `data`: the headers of the request, or the lines around a chunk.
+    /// The bytes before `data`: the headers of the request, or the lines around a chunk.
     framing: Vec<u8>,
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk, so that a line break must be written after it.
+    /// Whether `data` is a chunk, which must be followed by a line break.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,
     has_failed: bool,
-    /// Whether writing has failed because of the request body, and not because of the socket.
+    /// Whether writing has failed because of the request body instead of the socket.
     has_body_failed: bool,
 }
 
 struct BodyStream {
     body: RequestBody,
-    /// The number of remaining bytes of the body, or `None` if the body is chunked.
+    /// The number of body bytes that remain to be written, or `None` if the body is chunked.
     left: Option<u64>,
 }
 
 impl Upload {
-    /// Starts to write a request, and takes the body out of the request.
+    /// Starts to write a request, and takes the body out of `request`.
     pub(super) fn start(&mut self, request: &mut Request<RequestBody>) {
         let mut body = mem::take(request.body_mut());
         let framing = mem::take(&mut self.framing);
@@ -73,13 +73,13 @@ impl Upload {
         self.is_over() && !self.has_failed
     }
 
-    /// Returns `true` if the entire request has been written, or if writing has failed.
+    /// Returns `true` if the entire request was written, or if writing has failed.
     pub(super) fn is_over(&self) -> bool {
         self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
     }
 
-    /// Returns `true` if the body of the request has failed. If the body has failed, the server waits for data that
-    /// will never arrive.
+    /// Returns `true` if the request body has failed. If the body has failed, the server waits for data that will
+    /// never arrive.
     pub(super) fn has_body_failed(&self) -> bool {
         self.has_body_failed
     }
@@ -118,7 +118,7 @@ impl Upload {
         self.poll_flush(conn, cx).map_err(BoxError::from)
     }
 
-    /// Queues the next data of a streaming body. `None` marks the end of the body.
+    /// Queues the next data of a streaming body. The argument `None` marks the end of the body.
     fn queue(&mut self, data: Option<Bytes>) {
         let is_chunk = self.stream.as_ref().is_some_and(|stream| stream.left.is_none());
         match data {
@@ -207,7 +207,7 @@ impl BodyStream {
     }
 }
 
-/// Returns the length of a streaming body, if it is known from the body or from the `Content-Length` of the request.
+/// Returns the length of a streaming body, if the body or the request's `Content-Length` contains it.
 fn announced(request: &Request<RequestBody>, body: &RequestBody) -> Option<u64> {
     let content_length = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
     body.size_hint().exact().or_else(content_length)
@@ -294,7 +294,7 @@ mod tests {
             (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
             (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
             (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
-            // An incorrect `Content-Length` from the caller is replaced, because the server could otherwise interpret
+            // Replace an incorrect `Content-Length` from the caller, because the server could otherwise interpret a
             // part of the body as the next request.
             (
                 Method::PUT,

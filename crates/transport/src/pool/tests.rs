@@ -12,8 +12,8 @@ struct World {
     waiting: BTreeSet<Ticket>,
     dials_in_flight: usize,
     has_dialled: bool,
-    /// The connections that requests can use. The value contains the number of requests on the connection, and
-    /// whether the settings of the server have arrived.
+    /// The connections that requests can use, with the number of requests on each connection. The flag is
+    /// `true` if the server's settings have arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
     used: Vec<ConnId>,
 }

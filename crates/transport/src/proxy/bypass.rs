@@ -24,7 +24,8 @@ pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
         if let Some((network, bits)) = entry.split_once('/') {
             return address.is_some_and(|address| is_within(address, network, bits));
         }
-        // An entry has no port if it can be parsed as an IP address, such as an IPv6 address without brackets.
+        // An entry that can be parsed as an IP address has no port, even if it contains colons, like an IPv6 address
+        // without brackets.
         let (name, of_port) = if entry.parse::<IpAddr>().is_ok() { (&*entry, None) } else { split_port(&entry) };
         if of_port.is_some_and(|of_port| of_port != port) {
             return false;

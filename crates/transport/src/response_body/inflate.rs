@@ -11,12 +11,12 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::error::BoxError;
 
-/// A gzip body that is decompressed while it is read. Each frame contains at most about 64 KiB of decompressed data,
-/// independent of the compression ratio. The reader of the body must limit the total size.
+/// A gzip body that is decompressed while the caller reads it. Each frame contains at most about 64 KiB of
+/// decompressed data, for any compression ratio. The reader must limit the body's total size.
 pub(super) struct Inflate {
     body: ResponseBody,
     input: Bytes,
-    /// The decoder. `None` before the first input, at the end, and after an error.
+    /// The decoder, or `None` before the first input, at the end, and after an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     is_over: bool,
 }
@@ -37,7 +37,7 @@ impl Inflate {
                     Some(Err(error)) => Err(error),
                     None => {
                         self.is_over = true;
-                        // A body that is not empty must end together with the gzip stream.
+                        // A body that is not empty must end at the end of the gzip stream.
                         self.decoder.take().map_or(Ok(Vec::new()), MultiGzDecoder::finish).map_err(BoxError::from)
                     }
                 }
@@ -62,7 +62,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     let taken = decoder.write(input)?;
     input.advance(taken);
     if input.is_empty() {
-        // Decompress all data before reading the next input.
+        // Decompress all buffered data before reading the next input.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
         return Err(io::Error::new(

@@ -1,4 +1,4 @@
-//! Accepts a server certificate if the CA bundle contains this certificate.
+//! Accepts server certificates that are in the CA bundle.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Verifies the certificate of a server with the CA certificates. Like Go, also accepts a self-signed certificate, or a
-/// certificate with an unknown issuer, if the CA bundle contains this certificate. The server name and the validity
-/// period are always checked.
+/// Verifies a server certificate with the CA certificates. Like Go, also accepts a self-signed certificate, or one with
+/// an unknown issuer, if the CA bundle contains this certificate. The verifier always checks the server name and the
+/// validity period.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// All certificates of the bundle, including server certificates.
+    /// All certificates in the CA bundle, including server certificates.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -63,11 +63,11 @@ impl ServerCertVerifier for ListedVerifier {
 
 /// Returns `true` if a certificate was rejected only because of its issuer. There are three such errors: the issuer is
 /// unknown, the CA with the issuer's name did not sign the certificate, or the server uses the certificate of a CA.
-/// When webpki reports one of these errors, it has already checked the validity period.
+/// Before webpki reports one of these errors, it has checked the validity period.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-        // rustls has no variant for this error of webpki.
+        // rustls has no variant for webpki's `CaUsedAsEndEntity` error.
         CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
         _ => false,
     }

@@ -126,7 +126,7 @@ async fn only_labels_and_annotations_of_metadata_change() {
 #[tokio::test]
 async fn spokes_convert_through_the_hub() {
     let response = ask(&webhooks(), PATH, &review("example.com/v0", json!([v1("a")]))).await;
-    // The converted object still has its labels, although `V0` has no field for them.
+    // The converted object keeps its labels, although `V0` has no field for labels.
     assert_eq!(response["convertedObjects"][0]["metadata"], v1("a")["metadata"]);
     let zero = json!({
         "apiVersion": "example.com/v0", "kind": "Website",

@@ -1,4 +1,4 @@
-//! Tests of bodies and requests that an API server would not send.
+//! Tests of bodies and requests that an API server never sends.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -123,7 +123,7 @@ async fn body_that_never_arrives_is_rejected() {
 #[tokio::test(start_paused = true)]
 async fn slow_bodies_give_way_to_others() {
     let webhooks = webhooks();
-    // 32 bodies without a length use up the whole memory budget.
+    // 32 bodies without a length use the whole memory budget.
     let slow: Vec<_> = (0..32)
         .map(|_| {
             let mut webhooks = webhooks.clone();

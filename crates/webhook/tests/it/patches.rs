@@ -1,4 +1,4 @@
-//! Tests of the patches from mutating webhooks.
+//! Tests of the patches that mutating webhooks return.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -46,7 +46,7 @@ fn apply(object: &Value, patch: &Value) -> Value {
 
 #[tokio::test]
 async fn unchanged_object_has_no_patch() {
-    // The type serializes `replicas: 0`, but the sent object does not contain `replicas`.
+    // The type serializes `replicas: 0`, although the sent object does not contain `replicas`.
     assert_eq!(patch_of(&site("a"), |_: &mut Website| ()).await.unwrap(), Value::Null);
 }
 
@@ -109,7 +109,7 @@ impl Resources {
     }
 }
 
-/// A list element without a field that identifies it.
+/// A list element without an identifying field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 struct Backend {
     host: String,
@@ -191,7 +191,8 @@ async fn element_keeps_unknown_fields_when_its_identity_changes() {
     let patched = apply(&sent, &patch.await.unwrap());
     let expected = json!([
         {"name": "b", "tty": false},
-        // The container `a` is new: no old container has its name, and the old container at its position has moved.
+        // The container `a` is new: no old container has this name, and the old container at this position has
+        // moved.
         {"name": "a", "ports": []},
         {"name": "c", "tty": true},
     ]);
@@ -425,7 +426,7 @@ prop_compose! {
     }
 }
 
-/// Reorders the lists that decoding sorts, so that the sent order differs from the decoded order.
+/// Reorders the lists that decoding sorts, so that their sent order differs from the decoded order.
 fn shuffle(spec: &mut Value, turn: usize) {
     for name in ["tags", "zones", "routes", "groups"] {
         if let Some(list) = spec.get_mut(name).and_then(Value::as_array_mut) {
@@ -437,8 +438,8 @@ fn shuffle(spec: &mut Value, turn: usize) {
     }
 }
 
-/// Adds an unknown field to each object, but not to maps. In a list, the unknown field contains the position of the
-/// element.
+/// Adds an unknown field to each object, but not to maps. In a list element, this field contains the element's
+/// position.
 fn with_unknown(value: &mut Value, is_map: bool, position: usize) {
     match value {
         Value::Object(members) => {
@@ -456,12 +457,12 @@ fn with_unknown(value: &mut Value, is_map: bool, position: usize) {
     }
 }
 
-/// Returns the position that [`with_unknown`] added to the list element.
+/// Returns the position that [`with_unknown`] added to a list element.
 fn origin(element: &Value) -> Option<u64> {
     element.get("unknown").map(|unknown| unknown["of"][0].as_u64().unwrap())
 }
 
-/// Returns the fields of the container other than its name, with sorted lists.
+/// Returns a container's fields except its name, with sorted lists.
 fn content(container: &Container) -> (&Option<String>, Vec<u16>, &HashSet<String>) {
     let mut ports = container.ports.clone();
     ports.sort_unstable();

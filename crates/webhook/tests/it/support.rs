@@ -44,7 +44,7 @@ pub(crate) async fn ask(webhooks: &Webhooks, path: &str, review: &Value) -> Valu
     answer["response"].take()
 }
 
-/// Returns a review in the form that kube-apiserver sends.
+/// Returns a review in kube-apiserver's form.
 pub(crate) fn review(operation: &str, object: Value, old: Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1",

@@ -13,7 +13,7 @@ use crate::order::Ticket;
 use crate::panic::catch;
 
 // The methods below receive the key in an `Option`. If a method does not store the key, for example because user code
-// panics, it leaves the key in the `Option` for the caller to drop outside the lock.
+// panics, the caller finds the key in the `Option` and drops it outside the lock.
 impl<K: Eq> Engine<K> {
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
         if self.mode.is_some() {
@@ -94,8 +94,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Returns the ticket of `key`, after firing the key's timer if it is due. Returns `None` if the key has no record,
-    /// or if its record is idle and has no failures.
+    /// Fires the key's timer if it is due, and returns the ticket of `key`. Returns `None` if the key has no record, or
+    /// if its record is idle and has no failures.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -107,8 +107,7 @@ impl<K: Eq> Engine<K> {
         Some(ticket)
     }
 
-    /// Returns the ticket of `key`. If the key has no record, creates an idle record and takes the key out of the
-    /// `Option`.
+    /// Returns the ticket of `key`. If the key has no record, creates an idle record from the key in the `Option`.
     #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>, now: &Now<'_>) -> Ticket {
         let ticket = self.table.entry(hash, key);
@@ -183,7 +182,7 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of a key's delay after a delay of kind `kind` has been added. If the key already has a pending
+    /// Returns the kind of a key's delay after a delay of kind `kind` was added. If the key already has a pending
     /// retry, the delay remains a retry, so that [`DelayPolicy::Respect`] still applies. If the key already has a
     /// pending reminder, a requeue does not change the kind, because the caller of the reminder relies on the delay.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
@@ -229,7 +228,7 @@ impl<K> Engine<K> {
     }
 
     /// Pushes a dirty key to the [`Order`](crate::Order). The key must not be in flight. If the `Order` panics, the key
-    /// is no longer dirty, and its record may have been removed.
+    /// is no longer dirty, and its record may be gone.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
         let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;

@@ -48,8 +48,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// A guard that marks a key as not dirty when it is dropped. If user code panics after the key was removed from the
-/// order and before its record is updated, dropping this guard makes the record consistent again.
+/// A guard that marks a key as not dirty when it is dropped. User code may panic after the key was removed from the
+/// order and before its record is updated, and the guard then makes the record consistent.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -99,8 +99,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns `true` if the policy of the key's pending delay merges adds into the delay. A delay that is pending when
-    /// the shutdown begins never ends, so adds must not be merged into it.
+    /// Returns `true` if the policy of the key's pending delay merges adds into the delay. A delay that is pending at
+    /// the beginning of a shutdown never ends, so adds must not be merged into it.
     fn keeps_only_the_delay(&self, ticket: Ticket) -> bool {
         let record = &self.table[ticket];
         let is_respected = record.state.has(State::WAITING) && self.policy(record.kind) == DelayPolicy::Respect;

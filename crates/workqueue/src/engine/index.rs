@@ -6,11 +6,11 @@ use crate::chunks::Chunks;
 use crate::order::Ticket;
 
 /// A hash table in segments of limited size. The table grows by linear hashing: if the load is too high, a single
-/// segment is split. An insertion therefore moves the entries of at most one segment.
+/// segment is split. An insertion therefore moves entries of at most one segment.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments of the table. There is always at least one segment. The low bits of every hash in segment `i` equal
-    /// `i`. The number of low bits that select a segment grows with the number of segments.
+    /// The segments of the table. The low bits of every hash in segment `i` equal `i`. The number of low bits that
+    /// select a segment grows with the number of segments.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 /// The average number of entries per segment above which the table splits a segment. A segment has about `2 * LOAD`
-/// entries just before it is split.
+/// entries before it is split.
 const LOAD: usize = 384;
 
 impl Index {
@@ -84,8 +84,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes the bits of a hash. All hashes in a segment have the same low bits, but the hash table of the segment uses the
-/// lowest and the highest bits. After mixing, different hashes also differ in the lowest and the highest bits.
+/// Mixes the bits of a hash, so that the hashes of a segment differ in their lowest and highest bits. Without mixing,
+/// all hashes in a segment have the same low bits, which the segment's hash table uses.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -147,7 +147,7 @@ pub(super) mod tests {
             for (key, ticket) in &expected {
                 prop_assert_eq!(index.find(hash(*key, style), |found| found == *ticket), Some(*ticket));
             }
-            // With a good hash function, all segments stay small, and no insertion moves many entries.
+            // With a good hash function, all segments stay small, so no insertion moves many entries.
             if style == 0 {
                 let largest = (0..index.count).map(|segment| index.segments[segment].len()).max();
                 prop_assert!(largest <= Some(3 * LOAD), "{:?} of {}", largest, index.len);

@@ -20,8 +20,8 @@ impl<K> Engine<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Appends the states of up to [`COPIED_AT_ONCE`] keys to `states`. Returns the `from` index for the next call, or
-    /// `None` after the last record.
+    /// Appends the states of up to [`COPIED_AT_ONCE`] keys to `states`. Returns the index at which the next call must
+    /// continue (`from`), or `None` after the last record.
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);
         for ticket in from..to {

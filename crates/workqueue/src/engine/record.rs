@@ -5,25 +5,25 @@ use crate::order::Ticket;
 
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// The key of this record, or `None` if the record is vacant.
+    /// The key, or `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// When the pending delay ends, or when the failures of an idle key expire. The deadline is [`NEVER`] if the key
-    /// has no pending delay and no failures that can expire. The engine has a timer for each record whose deadline is
-    /// not [`NEVER`].
+    /// The end of the pending delay, or the time at which the failures of an idle key expire. The deadline is
+    /// [`NEVER`] if the key has no pending delay and no failures that can expire. The engine has a timer for each
+    /// record whose deadline is not [`NEVER`].
     pub(super) deadline: u64,
-    /// The place that `Order::push` returned for the key, if the key is queued.
+    /// The place that `Order::push` returned, if the key is queued.
     pub(super) place: u64,
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures, up to `u16::MAX`. A limiter reaches its maximum delay long before `u16::MAX` failures.
+    /// The number of failures, limited to `u16::MAX`. A limiter reaches its maximum delay long before.
     pub(super) failures: u16,
     pub(super) state: State,
     pub(super) kind: DelayKind,
-    /// The next record in the list of vacant records, if this record is [`LISTED`](State::LISTED).
+    /// The next record in the list of vacant records, if this record is also [`LISTED`](State::LISTED).
     pub(super) next_vacant: Ticket,
 }
 
-/// A deadline that never passes: 584 years after the queue was created.
+/// A deadline that never passes, because it is 584 years after the queue's creation.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// The state flags of a key, which can be combined. A key without flags is idle. The queue keeps the record of an idle
@@ -55,12 +55,12 @@ impl<K> Record<K> {
 }
 
 impl State {
-    /// A dirty key is queued unless it is also in flight.
+    /// The key is dirty, and it is queued unless it is also in flight.
     pub(super) const DIRTY: Self = Self(1);
     pub(super) const RUNNING: Self = Self(2);
     pub(super) const WAITING: Self = Self(4);
-    /// The record is in the list of vacant records. A record that is reused stays in this list until a later search
-    /// skips it. Only the table of records uses this flag.
+    /// The record is in the list of vacant records. A reused record stays in this list until a later search skips it.
+    /// Only the table of records uses this flag.
     pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {

@@ -11,7 +11,7 @@ use crate::order::Ticket;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// The worker that was processing the key called `retry`.
+    /// The worker that was processing the key has called `retry`.
     Held,
     /// A caller added the key with a rate limit.
     Added,
@@ -59,7 +59,7 @@ impl<K: Eq> Engine<K> {
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that already has a record, after the limiter's delay or after `before`, whichever is shorter.
+    /// Like [`add_rate_limited`](Self::add_rate_limited), but for a key that already has a record.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -105,8 +105,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter. For a new failure, also calls `charge` on the limiter. This method does not
-    /// change the record, because the limiter is user code and may panic.
+    /// Gets the delay from the limiter. For a new failure, also calls `charge` on the limiter. The record does not
+    /// change here, because the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,
@@ -146,8 +146,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns `true` if a rate-limited add reports a new failure. The failure is not new if the key already has a
-    /// retry with an earlier deadline, or if the key will be processed without this retry.
+    /// Returns `true` if a rate-limited add reports a new failure. The failure is not new if the key already has an
+    /// earlier retry, or if the key will be processed without this retry.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_another_kind = record.state.has(State::WAITING) && record.kind != DelayKind::Retry;

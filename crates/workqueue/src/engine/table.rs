@@ -8,7 +8,7 @@ use crate::chunks::Chunks;
 use crate::order::Ticket;
 
 /// A table of the records of all keys, which finds a record by ticket or by key. A ticket identifies a key until the
-/// key is removed.
+/// key's removal.
 ///
 /// The record of a removed key is *vacant*. A vacant record stays in the index until the table reuses it for another
 /// key, because the removed key is likely to be added again.
@@ -16,14 +16,15 @@ use crate::order::Ticket;
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The first record in the list of vacant records, which has been vacant for the longest time. If the key of a
-    /// vacant record is added again, the record is reused, but stays in the list until a later search skips it.
+    /// The first record in the list of vacant records, which is the record that has been vacant for the longest time.
+    /// If the key of a vacant record is added again, the record is reused, but a later search removes it from the
+    /// list.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
 }
 
-/// The maximum number of listed records that an insertion skips because they have been reused.
+/// The maximum number of reused records in the list that one insertion skips.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
@@ -47,18 +48,17 @@ impl<K> Table<K> {
         key
     }
 
-    /// If this table is large and contains no keys, replaces it with a new table and returns the large one. The caller
-    /// must drop the returned table outside the lock.
+    /// If this table is large and contains no keys, replaces it with a new table and returns the large table. The
+    /// caller must drop the returned table outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }
 
-    /// Returns the highest ticket plus one.
     pub(super) fn bound(&self) -> usize {
         self.records.len()
     }
 
-    /// Creates a record for a key that has no record, not even a vacant one.
+    /// Creates a record for a key that has no record, not even a vacant record.
     #[cold]
     fn insert(&mut self, hash: u32, key: Option<K>) -> Ticket {
         let ticket = match self.take_vacant() {

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::order::Ticket;
 
-/// The deadline of a timer and the ticket of its key.
 pub(super) type Timer = (u64, Ticket);
 
-/// A set of timers, ordered by deadline. The set orders whole groups of timers, so that even a million random timers
-/// cause few cache misses. The timers within a group are sorted when the group is the next to fire.
+/// A set of timers, ordered by deadline. The set sorts only groups of timers, so that even a million random timers
+/// cause few cache misses. The timers within a group are sorted when this group is the next to fire.
 #[derive(Debug, Default)]
 pub(super) struct TimerSet {
     /// The earliest timers, in descending order of their deadlines. The vector `next` is empty only if the set is
     /// empty.
     next: Vec<Timer>,
-    /// All timers that are not in `next`, in unordered groups. Every timer of a group is at or after the map key of its
-    /// group, and all timers of earlier groups are before this map key.
+    /// All timers except those in `next`, in unordered groups. Every timer of a group is at or after the group's map
+    /// key, and all timers of earlier groups are before this map key.
     later: BTreeMap<Timer, Vec<Timer>>,
 }
 
@@ -33,7 +32,7 @@ impl TimerSet {
         first
     }
 
-    /// Adds a timer that is not in the set.
+    /// Adds a timer, which must not be in the set yet.
     pub(super) fn insert(&mut self, timer: Timer) {
         let Some((_, group)) = self.later.range_mut(..=timer).next_back() else {
             let at = self.next.partition_point(|other| *other > timer);
@@ -47,7 +46,8 @@ impl TimerSet {
         };
         group.push(timer);
         if group.len() == GROUP {
-            // Deadlines often increase, so keep the lower group full if the new timer is the last one of its group.
+            // Keep the lower group full if the new timer is the last timer of its group, because deadlines often
+            // increase.
             let is_last = group.iter().max() == Some(&timer);
             let half = if is_last { GROUP - 1 } else { GROUP / 2 };
             group.select_nth_unstable(half);
@@ -56,7 +56,7 @@ impl TimerSet {
         }
     }
 
-    /// Removes a timer that is in the set.
+    /// Removes a timer, which must be in the set.
     pub(super) fn remove(&mut self, timer: Timer) {
         match self.later.range_mut(..=timer).next_back() {
             Some((start, group)) => {

@@ -5,15 +5,15 @@ use super::record::{NEVER, State};
 use crate::now::Now;
 use crate::order::Ticket;
 
-/// The maximum number of timers that are fired in one critical section. A small limit keeps the critical section short,
-/// because firing a timer updates the table and the other timers.
+/// The maximum number of timers that are fired in one critical section. Firing a timer updates the table and the other
+/// timers, so a small limit keeps the critical section short.
 const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
     /// Queues keys whose delay has ended, in the order of their deadlines, and removes expired failures. Fires at most
     /// [`FIRED_AT_ONCE`] timers. Returns `true` if no more timers are due.
     ///
-    /// Even if this method runs late, metrics and ageing use the time at which the key's delay ended.
+    /// Metrics and ageing use the time at which a key's delay ended, even if this method runs late.
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
@@ -29,9 +29,9 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues the key if its delay has ended, and removes its failures if they have expired. This method does not fire
-    /// the timers of other keys. Every operation on a key first calls this method to bring the state of the key up to
-    /// date. After `fire_if_due`, the key may be idle and have no failures.
+    /// Queues the key if its delay has ended, and removes its failures if they have expired. The timers of other keys
+    /// do not fire. Every operation on a key first calls this method to bring the state of the key up to date. After
+    /// `fire_if_due`, the key may be idle and have no failures.
     pub(super) fn fire_if_due(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if record.deadline == NEVER || record.deadline > now.nanos() {
@@ -63,7 +63,7 @@ impl<K> Engine<K> {
     }
 
     /// Ends a pending delay without queuing the key. Returns `true` if a delay was pending. If the record becomes idle,
-    /// the caller must change its state or call `rest`.
+    /// the caller must either change the record's state or call `rest`.
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
         let record = &mut self.table[ticket];
         let waiting = record.state.has(State::WAITING);

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state. Most keys are in a linked list that is sorted by start time. A key with an
-/// earlier start time than the last key of the list is stored in a tree instead.
+/// The start times of all keys in one state. Most keys are in a linked list that is sorted by start time. A tree
+/// contains the keys that started earlier than the last key of the list.
 #[derive(Debug)]
 pub(crate) struct Ages {
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys that started earlier than the last key of the list, because the queue noticed late that their delays
-    /// had ended.
+    /// The keys that started earlier than the last key of the list, because the queue noticed the end of their delay
+    /// late.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     sum: u128,

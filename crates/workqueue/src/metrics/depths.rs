@@ -53,8 +53,8 @@ impl Depths {
         }
     }
 
-    /// Returns the series of `priority`. A priority with its own series keeps this series forever, so that removing a
-    /// key decrements the series that adding the key incremented.
+    /// Returns the series of `priority`. A priority keeps its series forever, so that removing a key decrements the
+    /// series that adding it incremented.
     fn of(&self, priority: i32) -> Depth {
         let own = Depth(Some(priority));
         let is_shared = self.style == MetricsStyle::ClientGo

@@ -8,14 +8,14 @@ use super::depths::Depths;
 use super::{Depth, Instruments, MetricsStyle, Pull};
 use crate::order::Ticket;
 
-/// Observes state changes of keys and updates the metrics. An observer exists only if metrics are enabled.
+/// Updates the metrics when the state of a key changes. An observer exists only if the queue has metrics.
 pub(crate) struct Observer {
     instruments: Instruments,
     depths: Depths,
     stamps: Stamps,
 }
 
-/// The times at which dirty keys became dirty and at which in-flight keys were dequeued.
+/// The times at which dirty keys became dirty, and at which in-flight keys were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,
@@ -72,7 +72,8 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Removes and returns the time stamps of an empty queue, which the caller must drop outside the lock.
+    /// Removes and returns the start times of an empty queue's keys, which the caller must drop outside
+    /// the lock.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }

@@ -28,10 +28,10 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree, because a hash table would move
-    /// all its entries at once when it grows.
+    /// The order (*lane*) of each tenant that has queued keys. The map is a tree, because a growing hash table would
+    /// move all its entries at once.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The tenants that have queued keys, by turn number. The tenant with the lowest number is served next.
+    /// The tenants that have queued keys, by turn number, where the lowest number is served next.
     turns: BTreeMap<u64, T>,
     last_turn: u64,
     len: usize,
@@ -84,7 +84,7 @@ impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        // Try each lane once, because a lane can return `None` even if it contains keys.
+        // Try each lane once, because a lane that contains keys can still return `None`.
         for _ in 0..self.turns.len() {
             let (_, tenant) = self.turns.pop_first()?;
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
@@ -147,7 +147,7 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// The tenants in the order of their turns, each with its queued keys, and the number of tenants.
+    /// The tenants in the order of their turns, each with its queued keys, and the total number of tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {

@@ -8,15 +8,15 @@ use super::{Order, Queued, Ticket};
 #[derive(Debug, Default)]
 pub struct Fifo {
     /// The tickets of the queued keys, in chunks that are never moved. A chunk is freed when all of its tickets have
-    /// been popped or removed. All chunks except the last one are full. A freed chunk between other chunks stays in the
-    /// list, but takes no memory.
+    /// been popped or removed. Only the last chunk may be incomplete. A freed chunk between other chunks stays in the
+    /// list without memory.
     chunks: VecDeque<Vec<Ticket>>,
-    /// The number of places in the freed chunks that have been removed from the list.
+    /// The number of places in chunks that were freed and removed from the list.
     gone: u64,
     /// The position of the next ticket to pop.
     next: u64,
     len: usize,
-    /// The memory of the last freed chunk. The next chunk reuses this memory, so a queue of stable size does not
+    /// The memory of the last freed chunk, which the next chunk reuses. A queue of stable size therefore does not
     /// allocate.
     spare: Vec<Ticket>,
 }
@@ -74,8 +74,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk as soon as all of its tickets have been removed, so that repeated adds and removals use no
-        // additional memory and `pop` does not skip many removed tickets.
+        // Free a chunk when all of its tickets have been removed: repeated adds and removals then need no more memory,
+        // and `pop` skips few removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             if at == last {
                 chunk.clear()

@@ -22,22 +22,22 @@ use crate::now::nanos;
 /// ```
 #[derive(Debug)]
 pub struct Priority {
-    /// How long a key must wait for its priority to rise by one level.
+    /// The time after which the priority of a waiting key rises by one level.
     step: Option<i64>,
-    /// The key with the smallest rank is dequeued first.
+    /// The queued keys, of which the key with the smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
-    /// The smallest unused place. Each place is used only once: places are times with ageing, and consecutive numbers
-    /// without ageing.
+    /// The smallest unused place. Each place is used only once: places are times if the order has ageing, and
+    /// consecutive numbers otherwise.
     next: u64,
     /// With ageing, a key's place is normally the time when it was queued. If an earlier push had the same or a later
-    /// time, the key gets a later place, and this map contains the key's time by place.
+    /// time, the key gets a later place, and this map contains the key's time by its place.
     since: BTreeMap<u64, u64>,
 }
 
-/// The rank of a queued key, which determines when the key is dequeued. With ageing, the first number of a rank is the
-/// time when the key was queued, minus one `step` per priority level. Without ageing, the first number of a rank is the
-/// negated priority. The second number of a rank is the place of the key. All keys age at the same rate, so two keys
-/// never change their relative order, and ranks never have to be updated.
+/// The rank of a queued key, which determines when the key is dequeued. With ageing, the first number is the time when
+/// the key was queued, minus one `step` per priority level. Without ageing, the first number is the negated priority.
+/// The second number is the key's place. All keys age at the same rate, so the relative order of two keys never
+/// changes, and ranks need no updates.
 type Rank = (i64, u64);
 
 impl Priority {
@@ -130,8 +130,7 @@ mod tests {
         since: u64,
     }
 
-    /// The queued keys, in the order of their push or of their last change of priority, and the `step` of an order with
-    /// ageing.
+    /// The queued keys in the order of their push or last change of priority, and the `step` of an order with ageing.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {

@@ -34,11 +34,11 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
     }
 }
 
-/// The maximum number of polls of a new sleep. The alarm fails if all `POLLS` polls call the waker.
+/// The maximum number of polls of a new sleep. The alarm fails if the waker is called in each of these polls.
 const POLLS: usize = 8;
 
 enum Armed {
-    /// The alarm has been set, by this thread or by another thread.
+    /// This thread or another thread has set the alarm.
     Set,
     IsDue,
     /// The timer ended the sleep too early, or every poll of the sleep called its waker.
@@ -63,8 +63,8 @@ impl<K, C: Clock> Shared<K, C> {
         first(panic, catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. Polls the new sleep again if a poll calls the waker, because the sleep is already due or the
-    /// executor forces the task to yield.
+    /// Sets the alarm. If a poll of the new sleep calls the waker, polls it again, because the sleep is already due or
+    /// the executor forces the task to yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {
@@ -89,7 +89,7 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Wakes all waiting tasks after an attempt to set the alarm has failed. When a woken task is polled, it provides a
+    /// Wakes all waiting tasks after an attempt to set the alarm has failed. The next poll of a woken task provides a
     /// working timer.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
@@ -100,8 +100,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm. If the alarm is already due, handles it and sets the next one. This method uses a loop instead
-    /// of recursion to limit the stack depth.
+    /// Sets the alarm. If the alarm is already due, handles it and sets the next alarm. A loop instead of a recursion
+    /// limits the stack depth.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {

@@ -1,9 +1,9 @@
-//! Loom's locks. Unlike loom's `try_lock`, the `try_lock` in this module can fail while another thread holds the lock.
+//! Loom's locks. The `try_lock` in this module can fail while another thread holds the lock, unlike loom's `try_lock`.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-// The models do not depend on the memory ordering of `Arc`, and loom does not provide `Weak`.
+// Use std's types, because the models do not depend on the memory ordering of `Arc`, and loom does not provide `Weak`.
 pub(crate) use std::sync::{Arc, Weak};
 
 pub(crate) use loom::sync::atomic;
@@ -11,8 +11,8 @@ pub(crate) use loom::sync::atomic;
 use atomic::{AtomicBool, Ordering};
 
 /// A mutex with a `try_lock` that can fail in a loom model. Loom does not switch threads when a mutex is unlocked, so
-/// it would never run `try_lock` while another thread holds the lock. The flag in this mutex adds a scheduling point at
-/// each lock and unlock.
+/// loom's `try_lock` would never run while another thread holds the lock. The flag adds a scheduling point at each lock
+/// and unlock.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -36,8 +36,8 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// Tries to acquire the lock. If another thread acquires the lock after this method has read the flag, waits for
-    /// that thread.
+    /// Tries to acquire the lock. If another thread acquires the lock after this method has read the flag, this method
+    /// waits for that thread.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.is_held.load(Ordering::Relaxed) {
             Err(TryLockError::WouldBlock)

@@ -1,4 +1,4 @@
-//! Tests that no key and no wake-up is lost if a clock, a timer or a waker panics.
+//! Tests that no key and no wake-up is lost when a clock, a timer or a waker panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -15,8 +15,8 @@ use crate::watch::Wakes;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock and timer that panic on demand: reading the time panics while `has_no_time` is set, and creating a sleep
-/// panics while `has_no_timer` is set.
+/// A clock whose time panics while `has_no_time` is set, and a timer whose sleeps cannot be created while
+/// `has_no_timer` is set.
 #[derive(Clone)]
 struct Bad {
     clock: ManualClock,
@@ -188,7 +188,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// At the end of a dequeue, the queue reads the clock to compute when a waiter must wake up for a delay.
+/// At the end of a dequeue, the queue reads the clock to compute the next wake-up of a waiter.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -200,7 +200,7 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
     assert_eq!(item.map(|item| *item), Ok(1));
 }
 
-/// A timer with sleeps that violate the contract: they call the waker during a poll, or panic when dropped.
+/// A timer whose sleeps violate the contract: they call the waker during a poll, or panic when dropped.
 #[derive(Clone)]
 struct BadSleeps {
     clock: ManualClock,
@@ -272,7 +272,7 @@ fn sleep_that_panics_in_drop_keeps_the_alarm() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// A real sleep also calls its waker during a poll if the executor forces the task to yield.
+/// Even a real sleep calls its waker during a poll if the executor forces the task to yield.
 #[test]
 fn sleep_that_calls_its_waker_is_polled_again() {
     let (queue, bad) = BadSleeps::queue(3);
@@ -286,7 +286,7 @@ fn sleep_that_calls_its_waker_is_polled_again() {
     assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
 }
 
-/// The queue wakes the waiting tasks, because the timer of another executor may work.
+/// The queue wakes the waiting tasks, because another executor's timer may work.
 #[test]
 fn sleep_that_always_calls_its_waker_wakes_tasks() {
     let (queue, _bad) = BadSleeps::queue(usize::MAX);
@@ -297,8 +297,8 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While the timer creates a sleep for the alarm, its hook adds a key with a shorter delay. The add in the hook sets
-/// the alarm to an earlier time, with a newer sleep.
+/// While the timer creates a sleep for the alarm, its hook adds a key with a shorter delay. The add in the hook
+/// sets the alarm to an earlier time, with a newer sleep.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);
@@ -324,7 +324,7 @@ fn outdated_sleep_that_fails_leaves_no_timer() {
         earlier.add_after(2, SECOND);
         panic!("no timer");
     };
-    // The hook sets the newer alarm and then panics.
+    // The hook sets a newer alarm and then panics.
     *bad.hook.lock().unwrap() = Some(Box::new(fails));
     queue.add_after(1, 10 * SECOND);
     assert_eq!((bad.clock.sleepers(), wakes.count()), (0, 1), "no task is listed any more");

@@ -1,4 +1,4 @@
-//! Tests that a single operation processes a limited number of keys and records, and wakes a limited number of workers.
+//! Tests that a single operation processes and wakes only a limited number of keys, records and workers.
 
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
@@ -40,7 +40,7 @@ fn due_keys_are_queued_in_small_batches() {
     assert_eq!(rest, (1..16).chain([5000]).chain(16..1000).collect::<Vec<_>>());
 }
 
-/// A key that counts its clones and blocks in the first clone until the test continues.
+/// A key that counts its clones, and that blocks its first clone until the test continues.
 #[derive(Debug)]
 struct Copied {
     number: u32,
@@ -72,7 +72,7 @@ impl Hash for Copied {
     }
 }
 
-/// Taking a snapshot does not block a concurrent add, and the snapshot contains the added key.
+/// A snapshot does not block a concurrent add, and contains the key that was added.
 #[test]
 fn snapshot_copies_keys_in_small_batches() {
     let (queue, _clock) = queue();
@@ -110,7 +110,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut cx).is_pending());
     clock.advance(2 * SECOND);
-    // Each poll removes only a few expired records, so the waiter is woken again until all of them have been removed.
+    // Each poll removes only a few expired records, so the waiter is woken until all of them are removed.
     let mut polls = 0;
     while wakes.count() > polls {
         polls += 1;
@@ -120,7 +120,7 @@ fn expired_failures_are_forgotten_during_a_wait() {
     assert!((20..100).contains(&polls), "{polls} polls for 1000 records");
 }
 
-/// Timers for expired failures or for in-flight keys do not make a key available, so the queue must fire more timers to
+/// Timers of expired failures and of in-flight keys make no key available, so the queue must fire further timers to
 /// find the due key.
 #[test]
 fn due_key_is_found_behind_other_due_keys() {
@@ -142,8 +142,8 @@ fn due_key_is_found_behind_other_due_keys() {
     assert_eq!((queue.counts().idle, queue.counts().dirty_in_flight, held.len()), (0, 100, 100));
 }
 
-/// Another worker dequeues the key before the woken waiter is polled. The woken waiter waits again, and keeps its
-/// position in front of later waiters.
+/// Another worker dequeues the key before the woken waiter is polled again. The woken waiter then waits again, and
+/// keeps its position in front of later waiters.
 #[test]
 fn repolled_waiter_keeps_its_position() {
     let (queue, _clock) = queue();

@@ -1,4 +1,5 @@
-//! client-go's tests of the delaying queue: rows D1 to D4 in tests/ROWS.md. Row D5 is a benchmark and is not included.
+//! client-go's tests of the delaying queue: rows D1 to D4 in tests/ROWS.md. Row D5 is a benchmark, which is not
+//! included.
 
 use std::time::Duration;
 

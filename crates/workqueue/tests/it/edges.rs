@@ -30,7 +30,7 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// The queue has no `done(key)` method. Only the owner of a guard can mark the key as done, and only once. The crate
-/// documentation shows that a second `done` does not compile.
+/// docs show that a second `done` does not compile.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// When the shutdown begins, a `get` that is waiting for a delay returns immediately, and the queue's timer is dropped.
+/// At the beginning of the shutdown, a `get` that waits for a delay returns immediately, and the queue drops its timer.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();
@@ -124,7 +124,7 @@ fn x6_collapsed_retry_counts_only_when_configured() {
     assert_eq!(failures(RetryAccounting::Always), 3);
 }
 
-/// An add never blocks, because there is no channel that could be full.
+/// An add never blocks, because the queue has no channel that could be full.
 #[test]
 fn x7_shutdown_with_thousands_of_delayed_adds() {
     let clock = ManualClock::new();
@@ -212,8 +212,8 @@ impl Timer for Hasty {
     }
 }
 
-/// Deadlines are absolute: if the clock has already passed the deadline, the sleep ends immediately and the waiter is
-/// woken.
+/// Deadlines are absolute: the sleep ends immediately and wakes the waiter if the clock has already passed the
+/// deadline.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
     let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
@@ -256,7 +256,7 @@ fn drain_reports_remaining_keys_at_its_deadline() {
     assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
 }
 
-/// One timer serves all waiting tasks, even after the first task to wait was dropped.
+/// A single timer serves all waiting tasks, even after the task that waited first was dropped.
 #[test]
 fn one_timer_serves_all_tasks_and_outlives_the_first() {
     let (queue, clock) = queue();

@@ -33,7 +33,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// Without the panic, two workers could get the same key, or a worker could get a key that was never added.
+/// Without this panic, two workers could get the same key, or a worker could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -76,7 +76,7 @@ fn key_lost_by_the_order_is_not_queued() {
     assert_drains(&queue);
 }
 
-/// An order that withholds its keys while its flag is set, and that counts calls of `pop`.
+/// An order that withholds its keys while its flag is set, and counts the calls of `pop`.
 #[derive(Debug, Default)]
 struct Paused(Fifo, Arc<AtomicBool>, Arc<AtomicUsize>);
 
@@ -99,7 +99,7 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// If the queue called `pop` again before anything has changed, a waiting `get` would loop forever.
+/// If the queue called `pop` again before a change, a waiting `get` would loop forever.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
@@ -135,8 +135,8 @@ fn withholding_order_is_polled_again_after_a_change() {
     assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// The orders of all tenants withhold their keys at first, so no key is available. Once the orders stop withholding
-/// their keys, the queue delivers all keys.
+/// The orders of all tenants withhold their keys at first, so no key is available. After the orders stop
+/// withholding them, the queue delivers all keys.
 #[test]
 fn keys_withheld_by_all_tenants_arrive_later() {
     ends(|| {

@@ -1,4 +1,4 @@
-//! Helpers that keep a queue locked until the test unlocks it.
+//! Locks that keep a queue blocked until a test unlocks it.
 
 use std::fmt;
 use std::hash::Hash;
@@ -14,7 +14,6 @@ use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 /// The time limit for operations that must not wait for the lock.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens a [`Bar`], which blocks user code.
 pub(crate) struct Gate {
     entered: Receiver<()>,
     leave: SyncSender<()>,
@@ -27,7 +26,7 @@ pub(crate) struct Bar {
     leave: Receiver<()>,
 }
 
-/// An order that blocks when the gate key is pushed.
+/// An order that blocks when a test pushes the gate key.
 #[derive(Debug)]
 struct Gated<K> {
     order: Box<dyn Order<K>>,
@@ -35,12 +34,12 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. `forget` makes no key available, so no waiter is woken when it continues.
+/// A limiter whose `forget` blocks. Because `forget` makes no key available, no waiter is woken when it continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
 /// A clock that can open a gate when it is read. If the queue has metrics, an operation that finds the lock contended
-/// reads the clock before it pushes to the inbox or waits. An `Opener` therefore keeps the queue locked until another
-/// operation has found the lock contended.
+/// reads the clock first. An `Opener` can therefore keep the queue locked until another operation has found the lock
+/// contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -63,7 +62,7 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
 }
 
 impl Gate {
-    /// Runs `steps` while another thread adds the gate key and therefore holds the queue's lock. The test fails if
+    /// Runs `steps` while another thread holds the queue's lock, because it adds the gate key. The test fails if
     /// `steps` waits for the lock.
     pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
         let steps = || {

@@ -1,4 +1,4 @@
-//! Tests that no key waits for more than a millisecond while a worker is idle and polled by its executor.
+//! Tests that no key waits for more than a millisecond while an idle worker is polled by its executor.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn wakeups_are_limited_by_keys_and_processors() {
     }
 }
 
-/// No other operation uses the queue during the millisecond.
+/// No other operation uses the queue during this millisecond.
 #[test]
 fn another_task_gets_the_key_after_a_millisecond() {
     let (queue, clock) = queue();
@@ -87,7 +87,7 @@ fn another_task_gets_the_key_after_a_millisecond() {
     assert_eq!(tasks[0].wakes.count(), 2, "the first task keeps its position");
 }
 
-/// Each key waits at most a millisecond, although more tasks than processors are woken but never polled.
+/// Each key waits at most a millisecond, although more woken tasks than processors are never polled.
 #[test]
 fn many_unpolled_tasks_do_not_delay_a_key() {
     let (queue, clock) = queue();
@@ -130,8 +130,7 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// The dequeue limit permits only one key. Another task gets this key, because the task that was woken first is never
-/// polled.
+/// The dequeue limit permits only one key, which another task gets. The task that was woken first is never polled.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -201,7 +200,7 @@ fn select_in_a_loop_yields() {
     assert!(wakes.count() >= 3, "the task is woken after each yield");
 }
 
-/// A thread dequeues a key, adds more keys, and blocks until other workers have dequeued the added keys.
+/// A thread dequeues a key, adds more keys, and blocks until other workers have dequeued these keys.
 #[test]
 fn keys_do_not_wait_for_a_busy_thread() {
     for keys in [1, 100] {
@@ -275,8 +274,8 @@ fn earlier_delay_wakes_the_thread_that_keeps_time() {
     });
 }
 
-/// A notified thread that finds no key parks until the next deadline. A notified task may never be polled again, so the
-/// queue must not rely on the task to check the queue at the next deadline.
+/// A notified thread that finds no key parks until the next deadline. A notified task may never be polled again, so it
+/// must not be responsible for the next deadline.
 #[test]
 fn notified_task_does_not_keep_the_time() {
     ends(|| {

@@ -30,9 +30,9 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// While the queue is locked, the test adds a key with a pending delay and marks another key as done, so both
-/// operations are pushed to the inbox. Every later call observes both operations: the first key is queued behind
-/// earlier keys and has no delay, and no key is in flight.
+/// While the queue is locked, the test adds a key with a pending delay and marks another key as done, so both calls go
+/// to the inbox. Every later call observes both calls: the first key is queued without a delay, and no key is in
+/// flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -104,8 +104,8 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// The inbox contains several adds of an in-flight key and the drop of its guard. Operations in the inbox are applied
-/// in call order.
+/// The inbox contains several adds of an in-flight key and the drop of its guard. Operations in the inbox must be
+/// applied in the order of the calls.
 #[test]
 fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
@@ -128,8 +128,8 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// The next call applies up to 64 operations from the inbox. If the inbox is full, an operation waits for the lock and
-/// then applies the operations in the inbox.
+/// The next call applies up to 64 operations from the inbox. If the inbox is full, the next operation waits for the
+/// lock and applies the operations in the inbox.
 #[test]
 fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();
@@ -148,7 +148,7 @@ fn inbox_is_limited_to_64_operations() {
     assert_eq!(taken, (0..65).collect::<Vec<_>>());
 }
 
-/// An add waits for the lock while a worker is waiting for a key, because the add must wake this worker.
+/// While a worker waits for a key, an add waits for the lock, because it must wake this worker.
 #[test]
 fn no_worker_sleeps_while_an_add_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -171,7 +171,7 @@ fn no_worker_sleeps_while_an_add_is_late() {
     assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "a"));
 }
 
-/// Dropping a guard waits for the lock while a drain is waiting, because the drop may end the drain.
+/// While a drain waits, dropping a guard waits for the lock, because it may end the drain.
 #[test]
 fn no_drain_waits_while_a_done_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -193,7 +193,7 @@ fn no_drain_waits_while_a_done_is_late() {
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
 }
 
-/// If the inbox stayed closed after a wait, every later add and every dropped guard would have to wait for the lock.
+/// If the inbox stayed closed after a wait, every later add and dropped guard would have to wait for the lock.
 #[test]
 fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
@@ -217,7 +217,7 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// Durations are measured from the time of the call, even if the operation is applied later.
+/// Durations are measured from the time of the call, even if the call goes through the inbox.
 #[test]
 fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
@@ -247,8 +247,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// A key begins to age when it is added. A second key that is added more than one step later therefore does not
-/// overtake the first key, even if its priority is one level higher.
+/// A key begins to age when it is added. A key that is added more than one step later therefore does not overtake it,
+/// even with a priority one level higher.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
@@ -260,7 +260,7 @@ fn ageing_of_a_late_add_starts_at_the_call() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// Failures expire a fixed time after the guard was dropped, even if the drop is applied much later.
+/// Failures expire a fixed time after the drop of the guard, even if the drop is applied much later.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

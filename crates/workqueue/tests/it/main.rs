@@ -1,6 +1,6 @@
-//! Tests of the queue's guarantees. `tests/loom.rs` and `tests/shuttle` test the code for locking and wake-ups with
-//! other lock implementations. `tests/memory.rs` is a separate program, because its allocator counts the memory of the
-//! whole process.
+//! Tests of the queue's guarantees. `tests/loom.rs` and `tests/shuttle` test locking and wake-ups with the locks of
+//! loom and shuttle. `tests/memory.rs` is a separate program, because its allocator counts the memory of the whole
+//! process.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,5 +1,5 @@
-//! Tests of metrics: the tests of client-go and controller-runtime (rows M1, M2, C27, X11 and X12 in tests/ROWS.md),
-//! and tests of when metric series are removed.
+//! Tests of metrics, including the tests of client-go and controller-runtime (rows M1, M2, C27, X11 and X12 in
+//! tests/ROWS.md).
 
 use std::any::Any;
 use std::iter::zip;
@@ -70,7 +70,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds of an in-flight key count as one add. The key is counted in `depth`, but not in `len`.
+    // Five adds of an in-flight key count as one add. The key counts in `depth`, but not in `len`.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -119,8 +119,7 @@ fn delays_and_ages_are_reported() {
     assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
-/// Removing the last key of a burst frees the memory of the burst, but only after the metrics of this key have been
-/// updated.
+/// Removing the last key of a burst first updates the metrics of this key, and then frees the memory of the burst.
 #[test]
 fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();
@@ -133,7 +132,7 @@ fn removal_after_a_burst_updates_the_metrics() {
     assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(1.0), Some(2001.0)));
 }
 
-/// Gauges are still updated after a shutdown. client-go's gauges keep their last value.
+/// Gauges are still updated after a shutdown, whereas client-go's gauges keep their last value.
 #[test]
 fn x12_gauges_after_shutdown() {
     let (queue, clock, memory) = queue();
@@ -156,8 +155,8 @@ impl Clock for CountedClock {
     }
 }
 
-/// A queue without a metrics provider does not read the clock, and does not use the provider of another queue with the
-/// same name.
+/// A queue without a metrics provider does not read the clock, and does not use another queue's provider, even under
+/// the same name.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
@@ -245,7 +244,7 @@ fn controller_runtime_style_ignores_zero_delays() {
 }
 
 /// The histogram `workqueue_retry_delay_seconds` records the limiter's delay, even if the caller requested a shorter
-/// delay. The retry counter uses the shorter delay.
+/// delay. The retry counter instead depends on the shorter delay.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -329,7 +328,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// Dequeuing a key changes the same series as adding the key, so no series keeps an outdated value or becomes negative.
+/// Dequeuing a key changes the same series as adding it, so no series keeps an outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -343,7 +342,7 @@ fn x11_cardinality_latch_then_decrements() {
     }
 }
 
-/// All workers are busy when three delays end, so the queue is not called at that time.
+/// No call uses the queue when three delays end, because all workers are busy.
 #[test]
 fn key_due_during_busy_workers_ages_from_its_deadline() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
@@ -358,7 +357,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
             clock.advance(20_000 * MS);
             queue.add_with("now", at(7));
             clock.advance(40_000 * MS);
-            // The gauges must have the same values in whichever order the test reads them.
+            // The values of the gauges must not depend on the order in which the test reads them.
             _ = value(&memory, first);
             assert_eq!((value(&memory, "depth"), value(&memory, "delayed")), (Some(4.0), Some(0.0)), "{first}");
             assert_eq!(seconds(&memory, "oldest_queued_seconds"), 59_000 * MS);
@@ -374,7 +373,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// The queue notices the end of the delay when the key is added again.
+/// The queue notices the end of a delay only when the key is added again.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();

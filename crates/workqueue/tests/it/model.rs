@@ -1,4 +1,4 @@
-//! Compares every operation of the whole queue with a simple model, in virtual time.
+//! Compares every operation of the queue with a simple model, in virtual time.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ proptest! {
         let queue = WorkQueue::new(config);
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, keep_failures, ..Model::default() };
         let start = clock.now();
-        // Only a large queue frees its records in batches, so add more keys.
+        // Add more keys, because only a large queue frees its records in batches.
         for key in 0..crowd {
             queue.add_after(1000 + key, Duration::from_secs(3600));
         }
@@ -112,7 +112,7 @@ proptest! {
 
         let after = Duration::from_millis;
         for op in ops {
-            // Advance the clock so that no two deadlines are equal, because the order of keys with the same deadline is
+            // Advance the clock, so that no two deadlines are equal: the order of keys with the same deadline is
             // unspecified.
             clock.advance(Duration::from_nanos(1));
             model.go_to(clock.now() - start);
@@ -216,7 +216,7 @@ proptest! {
                     let (mut next, mut cx) = (pin!(guard.next()), Context::from_waker(Waker::noop()));
                     let mut polled = next.as_mut().poll(&mut cx);
                     if polled.is_pending() {
-                        // The first poll may have returned `Pending` only to yield, so poll the future again.
+                        // Poll the future again, because the first poll may have returned `Pending` only to yield.
                         polled = next.as_mut().poll(&mut cx);
                     }
                     match polled {

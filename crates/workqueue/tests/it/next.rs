@@ -17,8 +17,8 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// The test adds a key again while the key is in flight. `next` marks the key as done, queues it again, and returns it.
-/// No other waiter is woken for this key.
+/// The test adds a key again while it is in flight. `next` marks the key as done, which queues it again, and returns
+/// it. No other waiter is woken for this key.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);

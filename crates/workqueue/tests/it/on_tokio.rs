@@ -20,7 +20,7 @@ type Queue = WorkQueue<&'static str, TokioClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Tasks on tokio's multi-threaded runtime must be `Send`.
+/// Only `Send` futures can run as tasks on tokio's multi-threaded runtime.
 #[test]
 fn handles_guards_and_futures_are_send() {
     fn is_send<T: Send>(_: &T) {}
@@ -94,7 +94,7 @@ type Taken = mpsc::Sender<u32>;
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
 /// Runs a worker that finishes each key immediately, except for the key `busy`. For `busy`, the worker adds `keys` more
-/// keys, and blocks its thread until other workers have dequeued them.
+/// keys, and blocks its thread until other workers have dequeued these keys.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
@@ -106,7 +106,7 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of a blocked runtime thread. Other threads cannot steal a task from this slot.
+/// The woken task is in the LIFO slot of a blocked runtime thread. Other threads cannot steal tasks from this slot.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
@@ -136,7 +136,7 @@ fn blocked_worker_delays_no_keys_with_default_clock() {
     keys_do_not_wait_for_the_worker_that_computes::<StdClock>();
 }
 
-/// The `get` of the first waiter is not polled, because another branch of its `select!` blocks the thread.
+/// The `get` of the first waiter is never polled, because another branch of its `select!` blocks the thread.
 #[test]
 fn keys_do_not_wait_for_a_blocked_select() {
     ends(|| {
@@ -177,7 +177,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The queue uses the timer of the first worker's runtime, which the test shuts down.
+/// The queue uses the timer of the first worker's runtime, and the test shuts this runtime down.
 #[test]
 fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
@@ -201,7 +201,7 @@ fn delay_ends_although_its_runtime_has_shut_down() {
     });
 }
 
-/// A thread outside of any runtime adds a key with a shorter delay, so the timer of the waiting task must fire earlier.
+/// A thread outside of any runtime adds a key with a shorter delay, so the waiting task's timer must fire earlier.
 #[test]
 fn thread_outside_the_runtime_sets_its_timer() {
     ends(|| {
@@ -298,7 +298,7 @@ fn single_threaded_runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// Starts a task that waits for a key and that is polled again only after it was woken.
+/// Starts a task that waits for a key, and that its executor polls only after it was woken.
 fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHandle<Option<u32>> {
     let queue = queue.clone();
     let waits = runtime.spawn(async move { queue.get().await.map(|item| *item) });
@@ -306,8 +306,8 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// A task on one runtime has set the alarm, but another task blocks the thread of this runtime. A task on another
-/// runtime starts to wait for a key only afterwards.
+/// A task on one runtime has set the alarm, but another task blocks this runtime's thread. A task on another runtime
+/// starts to wait for a key only afterwards.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -320,8 +320,8 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that started to wait last has set the alarm. The test then cancels the `get` of this task and blocks the
-/// thread of its runtime.
+/// The task that was the last to wait has set the alarm. The test then cancels this task's `get` and blocks the thread
+/// of its runtime.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -337,7 +337,8 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks on an idle and a busy runtime wait for a key, and later a second task on the idle runtime starts to wait.
+/// First, a task waits for a key on each of an idle and a busy runtime, and later a second task waits on the idle
+/// runtime.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {
@@ -352,8 +353,8 @@ fn alarm_moves_to_the_runtime_that_waited_last() {
     });
 }
 
-/// The added key wakes the task on the busy runtime. A millisecond later, the timer of the idle runtime wakes the task
-/// on the idle runtime.
+/// The added key wakes the task on the busy runtime. A millisecond later, the idle runtime's timer wakes the task on
+/// the idle runtime.
 #[test]
 fn key_does_not_wait_for_a_runtime_not_driven() {
     ends(|| {
@@ -367,7 +368,7 @@ fn key_does_not_wait_for_a_runtime_not_driven() {
     });
 }
 
-/// The queue has no delayed keys, but adding a key must wake the workers.
+/// Without delayed keys, the queue needs no timer, and adding a key must still wake the workers.
 #[test]
 fn workers_survive_a_runtime_without_a_time_driver() {
     ends(|| {

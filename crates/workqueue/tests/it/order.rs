@@ -9,7 +9,7 @@ use crate::support::at;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Checks the documented limit of [`Priority::with_ageing`] while keys with a higher priority keep arriving.
+/// Checks the documented limit of [`Priority::with_ageing`] while keys with a higher priority are added all the time.
 #[test]
 fn with_ageing_nothing_starves() {
     let clock = ManualClock::new();
@@ -29,8 +29,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. The first key
-    // can therefore only be overtaken by keys that are added within 100 s.
+    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. Only keys
+    // that are added within 100 s can therefore overtake the first key.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 
@@ -64,7 +64,7 @@ fn tenant_with_many_keys_does_not_delay_others() {
     assert_eq!(queue.len(), 997);
 }
 
-/// A key must start to age at the end of its delay, although the queue is not called at that time.
+/// A key starts to age at the end of its delay, even if no call uses the queue at that time.
 #[test]
 fn ageing_starts_at_the_end_of_a_delay() {
     let clock = ManualClock::new();

@@ -1,4 +1,5 @@
-//! Tests of user code that panics or that calls the queue. After a panic, no key is stuck, and no caller waits forever.
+//! Tests of user code that panics or calls the queue. After a panic, no key may be stuck, and no caller may wait
+//! forever.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -87,7 +88,7 @@ impl Drop for Key {
     }
 }
 
-/// Checks that a drain ends, which requires that every in-flight key has a guard that marks it as done.
+/// Checks that a drain ends, which means that each in-flight key has a guard that marks it as done.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -142,8 +143,7 @@ fn add_whose_eq_panics_has_no_effect() {
     assert_drains(&queue);
 }
 
-/// The add is in the inbox, and its call has already returned, so the panic propagates from the call that applies the
-/// add.
+/// The add is still in the inbox after its call has returned, so its panic propagates from the call that applies it.
 #[test]
 fn late_add_panic_propagates_from_the_applying_call() {
     let keys = Keys::default();
@@ -159,8 +159,8 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// The `Drop` implementation of a key may use the queue. This test makes the queue drop keys that were merged,
-/// rejected, expired, removed or marked as done.
+/// The `Drop` implementation of a key may use the queue. This test makes the queue drop merged, rejected, expired,
+/// removed and finished keys.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -211,7 +211,7 @@ impl Drop for Curious {
     }
 }
 
-/// The test polls waiters with another waker, drops them, and wakes them.
+/// Polls waiters with another waker, drops them, and wakes them.
 #[test]
 fn no_waker_is_called_or_dropped_under_the_lock() {
     ends(|| {
@@ -255,8 +255,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// The queue may have to drop a key after user code has panicked. In this test, dropping the key uses the queue, which
-/// would deadlock if the queue were still locked.
+/// A panic in user code may make the queue drop a key. Dropping this key uses the queue, which would deadlock if the
+/// queue were still locked.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -422,8 +422,8 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// When the guard is dropped, the order panics while the thread is unwinding after a panic in the limiter. The panic of
-/// the order must not abort the process.
+/// The guard is dropped while its thread unwinds after a panic in the limiter, and this drop makes the order panic,
+/// too. The second panic must not abort the process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -518,8 +518,7 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// If the panic propagated, the guard would be dropped, and the key would be marked as done before a worker has
-/// processed it.
+/// If the panic propagated, the guard would be dropped, and the key would be done without having been processed.
 #[test]
 fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {
@@ -532,7 +531,7 @@ fn panicking_histogram_does_not_lose_the_dequeued_key() {
     }
 }
 
-/// A worker dequeues its key and wakes the next worker, whose waker panics.
+/// The worker that dequeues its key also wakes the next worker, whose waker panics.
 #[test]
 fn panicking_waker_does_not_lose_the_dequeued_key() {
     let queue = WorkQueue::<usize, _>::new(QueueConfig::new(ManualClock::new()));
@@ -549,7 +548,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
     assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
 }
 
-/// Dropping the finished key panics after the next key has been dequeued.
+/// Dropping the finished key panics after the worker has dequeued the next key.
 #[test]
 fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();

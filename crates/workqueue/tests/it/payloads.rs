@@ -83,7 +83,7 @@ fn shutdown_begins_when_two_payloads_panic() {
     assert_drains(&queue);
 }
 
-/// The failures of all keys expire in one critical section.
+/// The failures of all keys expire in one critical section, so the limiter can panic several times.
 #[test]
 fn limiter_can_panic_twice_in_one_call() {
     let (bad, clock) = (Arc::new(AtomicBool::new(false)), ManualClock::new());

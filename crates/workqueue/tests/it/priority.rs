@@ -85,8 +85,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// The queue behaves like client-go and unlike controller-runtime here: a key that is added while in flight gets its
-/// position when its guard is dropped.
+/// As in client-go, and unlike in controller-runtime, a key that is added while in flight gets its position when its
+/// guard is dropped.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -109,7 +109,7 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// `len` counts only keys that can be dequeued, as in client-go. controller-runtime also counts dirty in-flight keys.
+/// As in client-go, `len` counts only keys that can be dequeued. controller-runtime also counts dirty in-flight keys.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
@@ -240,7 +240,7 @@ fn c14_first_in_first_out_on_raise() {
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
-/// One of 10 writers, which adds 50 keys 1000 times with random priorities, and half of the time with a delay.
+/// One of 10 writers, each of which adds 50 keys 1000 times with random priorities, half of the time with a delay.
 fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     let mut seed = seed;
     for _ in 0..1000 {
@@ -250,23 +250,23 @@ fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     }
 }
 
-/// Waits until all delays have ended, because a delay that ends during a shutdown does not queue its key.
+/// Waits until all delays have ended, because a shutdown drops the keys of pending delays.
 fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // A consumer that adds a key while the key is in flight gets the key again, even if all other consumers have ended.
+    // A consumer that adds a key while it is in flight gets this key again, even after all other consumers have ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// Checks the priorities of dequeued keys. The test holds a lock during each add and dequeue to know the order of these
-/// calls.
+/// Checks the priorities of dequeued keys. The test holds a lock during each add and dequeue, which gives these calls a
+/// defined order.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
         let metrics = Recorder::default();
         let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-        // For each key, the highest priority of all adds since it was last dequeued.
+        // The highest priority of all adds of a key since it was last dequeued.
         let highest = Mutex::new(HashMap::<u64, i32>::new());
         thread::scope(|scope| {
             for _ in 0..20 {
@@ -314,7 +314,8 @@ fn c15_fuzz_priority_queue() {
 struct Racing {
     is_held: AtomicBool,
     highest: AtomicI32,
-    /// The number of adds that have started so far. `seen` is the value of `added` when the key was last dequeued.
+    /// The number of adds of the key that have started so far. `seen` is the value of `added` when the key was last
+    /// dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }
@@ -367,7 +368,7 @@ fn c16_high_priority_items_come_first_many_times() {
         let before = metrics.counts().1;
         for number in 0..1000 {
             for priority in [10, 5, 0, -5, -10] {
-                // Advance the clock so that no two delays end at the same time.
+                // Advance the clock, so that no two delays end at the same time.
                 clock.advance(Duration::from_nanos(1));
                 queue.add_with((priority, number), AddOptions { after, priority, ..AddOptions::default() });
             }

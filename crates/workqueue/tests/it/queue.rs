@@ -1,4 +1,5 @@
-//! client-go's tests of the base queue: rows Q1 to Q11 in `tests/ROWS.md`. Row Q12 is a benchmark, and is not included.
+//! client-go's tests of the base queue: rows Q1 to Q11 in `tests/ROWS.md`. Row Q12 is a benchmark, which is not
+//! included.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -83,7 +84,7 @@ fn q2(drain: bool) {
                 }
             });
         }
-        // Each key is processed twice, because its worker adds it again while it is in flight.
+        // Each key is processed twice, because its worker adds it again during the processing.
         while taken.load(Ordering::SeqCst) < 100 {
             thread::yield_now();
         }
@@ -265,7 +266,7 @@ fn q11_garbage_collection() {
     drop(queue);
 }
 
-/// A large queue frees its records in batches.
+/// In a large queue, records are freed in batches.
 #[test]
 fn q11_garbage_collection_in_a_large_queue() {
     let queue = queue();

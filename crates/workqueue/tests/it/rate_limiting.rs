@@ -25,8 +25,7 @@ fn delay(queue: &WorkQueue<&'static str, ManualClock>, clock: &ManualClock, key:
 #[test]
 fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
-    // Count every call as a failure. client-go also counts a second call whose delay ends later than the delay of the
-    // first call.
+    // Count every call as a failure, because client-go also counts a second call with a later end of its delay.
     config.charge = RetryAccounting::Always;
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("one");
@@ -103,7 +102,7 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// As in client-go, the limiter may have counted failures of a key that has no record in the queue.
+/// As in client-go, a limiter may have counted failures of a key that is not in the queue.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -126,7 +125,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// Each test case calls a different queue method after the failures have expired.
+/// Each test case calls another method of the queue after the failures have expired.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -254,7 +253,7 @@ impl<K> RateLimiter<K> for Bucket {
 }
 
 /// A rate-limited add can count as a failure even after a shutdown. The queue creates a record for the key only if the
-/// limiter counts failures, and this record expires.
+/// limiter counts failures, and then the record expires.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -313,8 +312,8 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// Merges a reminder with a retry, in all orders of calls and deadlines. In every order, an add without a delay must
-/// not end the back-off.
+/// Merges a reminder with a retry, in each order of calls and deadlines. An add without a delay must never end the
+/// back-off.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

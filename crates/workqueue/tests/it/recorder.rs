@@ -1,4 +1,4 @@
-//! A metrics provider that stores metrics in memory and tracks the lowest value of any pulled gauge.
+//! A metrics provider that stores metrics in memory, and also the lowest value of each pulled gauge.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -104,7 +104,7 @@ fn removal_of_the_last_key_ends_the_drain() {
     assert!(queue.blocking_get().is_none());
 }
 
-/// No queue duration is reported, because the key was removed and not dequeued.
+/// No queue duration is reported for a key that was removed instead of dequeued.
 #[test]
 fn removal_lowers_the_depth() {
     let (memory, clock) = (InMemoryProvider::new(), ManualClock::new());

@@ -1,5 +1,5 @@
-//! Small tests that replace controller-runtime's benchmarks of the priority queue (row C28 in tests/ROWS.md). The tests
-//! in this module do not measure time.
+//! Small tests that replace controller-runtime's benchmarks of the priority queue (row C28 in tests/ROWS.md). The
+//! tests in this module do not measure time.
 
 use std::ops::Range;
 use std::thread;

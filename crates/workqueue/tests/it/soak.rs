@@ -1,5 +1,5 @@
-//! Runs all operations concurrently on real threads for a limited time, and checks that no key is lost or in flight
-//! twice, and that the queue drains.
+//! Runs all operations concurrently on real threads for a limited time. No key may be lost or in flight twice, and
+//! the queue must drain.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// The latest requested version of a key (`wanted`), and the last processed version (`seen`). At the end of the test,
+/// The latest requested version of a key (`wanted`), and its last processed version (`seen`). At the end of the test,
 /// `wanted` must equal `seen`.
 #[derive(Default)]
 struct Work {
@@ -44,8 +44,8 @@ fn soak_on_threads_and_tasks() {
             let work = &work[*item];
             assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read `wanted` before processing the key. Every later change of `wanted` adds the key again, so the next
-            // call handles the change.
+            // Read `wanted` before the key is processed. Every later change of `wanted` adds the key again, so the
+            // next call handles the change.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {
@@ -68,7 +68,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // This thread runs tasks, and drops some of their `get` futures while they wait.
+            // On this thread, drop some of the `get` futures while they wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {
@@ -77,8 +77,8 @@ fn soak_on_threads_and_tasks() {
                             let mut get = std::pin::pin!(queue.get());
                             std::future::poll_fn(|cx| {
                                 let polled = get.as_mut().poll(cx);
-                                // Poll the future once and drop it. If the future was woken, the queue must wake
-                                // another waiter.
+                                // Poll the `get` future once and drop it. If the future was woken, the queue must
+                                // wake another waiter.
                                 std::task::Poll::Ready(match polled {
                                     std::task::Poll::Ready(item) => Some(item),
                                     std::task::Poll::Pending => None,

@@ -56,8 +56,8 @@ impl Model {
         }
     }
 
-    /// Records the current time for each key that has become idle with failures, because these failures expire a fixed
-    /// time later. The test must call this method after each operation.
+    /// Records when a key became idle with failures, because these failures expire a fixed time later. Tests must call this
+    /// method after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// Queues a key whose delay has ended. Each operation on a key calls this method first.
+    /// Queues a key whose delay has ended. Each operation on the key calls this method first.
     pub(crate) fn fire_if_due_one(&mut self, key: Key) {
         if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);
@@ -120,7 +120,7 @@ impl Model {
         } else {
             self.priorities.insert(key, priority);
         }
-        // A delay that is merged into a retry stays a retry, and a requeue that is merged into a reminder stays a reminder.
+        // A delay merged into a retry stays a retry, and a requeue merged into a reminder stays a reminder.
         let kind = match (self.waiting.get(&key).map(|waiting| waiting.kind), kind) {
             (Some(DelayKind::Retry), _) => DelayKind::Retry,
             (Some(DelayKind::Reminder), DelayKind::Requeue) => DelayKind::Reminder,
@@ -136,7 +136,7 @@ impl Model {
         Added::Merged
     }
 
-    /// Adds a key after a failure. `is_held` is `true` if the worker that processes the key reports the failure.
+    /// Adds a key after a failure. `is_held` is `true` if the failure is reported by the worker that processes the key.
     pub(crate) fn add_rate_limited(
         &mut self,
         key: Key,
@@ -246,7 +246,7 @@ impl Model {
             return;
         }
         self.priorities.insert(key, priority);
-        // A key whose priority is raised moves behind all keys with the new priority.
+        // When the priority of a key rises, the key moves behind all other keys with this priority.
         if self.by_priority
             && let Some(at) = self.queue.iter().position(|queued| *queued == key)
         {

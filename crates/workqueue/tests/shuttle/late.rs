@@ -43,7 +43,7 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// A key that is added while a shutdown begins is either rejected or processed, even if the add goes through the inbox.
+/// A key added at the beginning of a shutdown is either rejected or processed, even if the add goes through the inbox.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -77,14 +77,13 @@ fn keys_keep_the_order_of_their_producer_thread() {
     });
 }
 
-/// Two threads add keys, two threads process keys, and one thread calls `counts`. Every key that was added before the
-/// call of `counts` must be queued, in flight or finished.
+/// Two threads add keys, two threads process keys, and one thread calls `counts`. Every key that was added before this
+/// call must be queued, in flight or finished.
 #[test]
 fn access_sees_every_finished_operation() {
     explore(|| {
         let (queue, _) = queue();
-        // The number of completed adds, the number of guards that threads have begun to drop, and the number of guards
-        // that have been dropped.
+        // The numbers of completed adds, of guards whose drop has begun, and of dropped guards.
         let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
         let adders = [0, 10].map(|first| {
             let added = Arc::clone(&added);
@@ -154,7 +153,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive during an add, and one of them stops waiting.
+/// Three waiters arrive during an add, and one of these waiters stops waiting.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

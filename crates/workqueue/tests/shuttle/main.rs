@@ -6,8 +6,7 @@
 //!
 //! shuttle reports a deadlock when all threads sleep, so a lost wake-up fails the test. A parked thread may wake up
 //! spuriously while another thread is running, so a test thread must not spin while other threads wait. Test threads
-//! wait for a [`Count`] instead of spinning. shuttle treats all atomic operations as sequentially consistent, and does
-//! not try all interleavings. loom does not have these limitations. `loom.rs` tests the inbox and wake-ups with loom.
+//! therefore wait for a [`Count`]. `loom.rs` tests the inbox and wake-ups with loom.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -105,7 +104,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls the future `polls` times, whether or not it was woken, and then drops it.
+/// Polls a future `polls` times, whether or not it was woken, and then drops it.
 fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let waker = waker();
     let mut future: Pin<Box<F>> = Box::pin(future);

@@ -14,7 +14,7 @@ use shuttle::thread;
 
 use crate::{Count, Queue, SECOND, block_on, explore, join, poll_and_drop, queue, queue_with, spawn, waker};
 
-/// The queue dequeues both keys, although only one of the two waiters waits until the next deadline.
+/// Both keys are dequeued, although only one of the two waiters waits until the next deadline.
 #[test]
 fn delays_end_no_matter_which_waiter_leaves() {
     explore(|| {
@@ -38,7 +38,7 @@ fn delays_end_no_matter_which_waiter_leaves() {
 }
 
 /// The timekeeper is the waiter whose timeout is the next deadline. In this test, the timekeeper stops waiting before
-/// its timeout has elapsed.
+/// its timeout.
 #[test]
 fn leaving_waiter_passes_the_timer_on() {
     explore(|| {
@@ -64,7 +64,7 @@ fn earlier_delay_wakes_a_sleeping_waiter() {
     });
 }
 
-/// Tests a reminder, a retry, and an add without a delay. Each key fails once, and is therefore processed twice. The
+/// Adds a reminder, a retry, and a key without a delay. Each key fails once, and is therefore processed twice. The
 /// thread that sets a delay also advances the clock.
 #[test]
 fn delays_and_retries_end_for_threads_and_tasks() {
@@ -144,9 +144,8 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// One priority level is equivalent to one second of waiting. A key that has waited more than a second longer than
-/// another key is dequeued first, even if the other key's priority is one level higher. The add may go through the
-/// inbox.
+/// One priority level corresponds to one second of waiting. A key that has waited more than a second longer is dequeued
+/// first, even if another key's priority is one level higher. The add may go through the inbox.
 #[test]
 fn ageing_starts_at_the_add() {
     explore(|| {
@@ -234,7 +233,7 @@ fn metrics_are_consistent() {
 }
 
 /// The metrics measure the time from the add to the dequeue, and from the dequeue to the drop of the guard. The results
-/// are the same if the add and the drop go through the inbox.
+/// must be the same if the add and the drop go through the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {
@@ -286,8 +285,8 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // When the delay ended or the key was added, the queue may have woken the task that is never polled. A
-        // millisecond later, the queue must wake the tasks that are polled.
+        // At the end of the delay or at the add, the queue may have woken the task that is never polled. A millisecond
+        // later, it must wake the other tasks.
         clock.advance(SECOND);
         let mut taken = join(steady);
         taken.sort_unstable();

@@ -37,7 +37,7 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // The first thread has taken and finished the key, so add another key for the other thread.
+            // The first thread has dequeued and finished the key, so add another key for the other thread.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
@@ -74,8 +74,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The test drops the `next` future, with or without polling it first. Dropping the future marks the worker's finished
-/// key as done, and does not lose a wake-up.
+/// Drops the `next` future, with or without polling it first. Dropping the future marks the worker's finished key as
+/// done, and loses no wake-up.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {

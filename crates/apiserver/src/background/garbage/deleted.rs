@@ -28,7 +28,7 @@ struct DeletedOwner {
 }
 
 impl DeletedOwners {
-    /// Records the kind of a definition that was created or changed, or forgets the kind of a deleted definition.
+    /// Records the kind that a definition declares, or forgets the kind if the definition was deleted.
     pub(super) fn record_definition(&mut self, definition: &Stored, exists: bool) {
         let definition =
             definition.only(&["spec.group", "spec.names.plural", "spec.versions", "status.acceptedNames.kind"]);
@@ -47,7 +47,7 @@ impl DeletedOwners {
         self.kinds.insert(store, Arc::new(kind));
     }
 
-    /// Records a deleted object. Ignores built-in resources, whose kinds are always served.
+    /// Records a deleted object. Ignores objects of built-in kinds, because built-in kinds are always served.
     pub(super) fn add(&mut self, resource: &ResourceKey, object: &Stored) {
         if let Some(kind) = self.kinds.get(resource) {
             let (namespace, name) = (object.namespace().into_owned(), object.name().into_owned());
@@ -55,14 +55,14 @@ impl DeletedOwners {
         }
     }
 
-    /// Forgets the deletion of an object that exists. A restore removes and recreates an object with the same UID.
+    /// Forgets the deletion of an object that exists again. A restore removes and recreates an object with the same
+    /// UID.
     pub(super) fn forget(&mut self, object: &Stored) {
         if !self.owners.is_empty() {
             self.owners.remove(&*object.uid());
         }
     }
 
-    /// Forgets all objects except for the objects whose UIDs satisfy `is_kept`.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.owners.retain(|uid, _| is_kept(uid));
     }
@@ -71,8 +71,9 @@ impl DeletedOwners {
         self.owners.remove(uid);
     }
 
-    /// Returns `true` if an object in `namespace` has an owner reference to a deleted object. An owner reference must match the deleted
-    /// object in all fields, not only in the UID. A real cluster keeps the dependents if any other field of the owner reference differs.
+    /// Returns `true` if an object in `namespace` has an owner reference to a deleted object. An owner reference
+    /// matches only if all its fields equal the fields of the deleted object. In a real cluster, the UID alone is also
+    /// not sufficient.
     pub(super) fn contains(&self, reference: &Json, namespace: &str) -> bool {
         self.owners.get(reference.text("/uid")).is_some_and(|owner| {
             owner.kind.served_versions.iter().any(|version| version == reference.text("/apiVersion"))

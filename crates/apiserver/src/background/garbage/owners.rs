@@ -12,13 +12,13 @@ use crate::registry::{FOREGROUND_FINALIZER, Registry};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerState {
     Present,
-    /// The owner is in foreground deletion and waits for its dependents. The collector deletes the dependents,
-    /// including dependents that do not block the owner's deletion.
+    /// The owner is in foreground deletion. The collector deletes all its dependents, including dependents that do not
+    /// block the owner's deletion.
     WaitsForDependents,
     Absent,
-    /// The owner exists, but the collector has not observed the last change to the owner yet.
+    /// The owner exists, but the collector has not observed its last change yet.
     TooRecent,
-    /// The owner's kind is not served, so the owner may exist.
+    /// The owner may exist, but its kind is not served.
     Unserved,
     /// The reference is invalid, or the owner may exist in the upstream cluster.
     Unknown,

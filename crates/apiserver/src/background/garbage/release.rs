@@ -56,7 +56,7 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     if list.is_empty() { metadata.unset(name) } else { metadata.set(name, list) }
 }
 
-/// Changes the metadata of an object, unless the object was deleted or recreated with a UID other than `uid`.
+/// Changes the metadata of the object with the UID `uid`. Does nothing if no object with this UID exists.
 fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,

@@ -17,13 +17,13 @@ use crate::registry::Registry;
 const COMPONENT: &str = "garbage-collector-controller";
 const DEFAULT: &str = "default";
 
-/// The maximum number of owners of an object that are searched for in all namespaces.
+/// The maximum number of owners per object that are searched for in all namespaces.
 const MOST_SEARCHED: usize = 100;
 
 /// Creates a warning Event for each owner reference to an object in another namespace, which Kubernetes does not allow.
 ///
-/// If the owner is not in the dependent's namespace, searches all namespaces for the owner. Ignores further owners after
-/// [`MOST_SEARCHED`] searches.
+/// If the owner is not in the dependent's namespace, searches all namespaces for the owner. Searches for at most
+/// [`MOST_SEARCHED`] owners per object.
 pub(super) fn report_cross_namespace_owners(
     registry: &Arc<Registry>,
     kinds: &Kinds,

@@ -66,8 +66,7 @@ async fn waiting_owner_checks_all_dependents_only_once() {
     }
 }
 
-/// While the collector processes an owner, a client removes the owner's finalizer, recreates the owner and deletes
-/// it again.
+/// While the collector processes an owner, a client removes the owner's finalizer, and recreates and deletes the owner.
 #[tokio::test]
 async fn recreated_owner_keeps_finalizer_and_dependents() {
     for (policy, finalizer) in
@@ -116,7 +115,6 @@ async fn collector_yields_while_it_orphans_dependents() {
     assert_eq!(bound(), 0);
 }
 
-/// Deletes `b` before the collector has observed the object `c`, which `b` owns.
 #[tokio::test]
 async fn objects_newer_than_observed_changes_are_processed_later() {
     let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
@@ -168,13 +166,12 @@ async fn resync_of_a_lagging_collector_is_offloaded() {
     let (mut collector, permits) = (collector(&registry), registry.offload_permits.clone());
     let resync = async move {
         apply(&mut collector, &registry, Err(Lagged)).await;
-        // No await follows the resync, so the resync ran on this thread.
+        // The resync ran on this thread, because no `.await` follows it.
         std::thread::current().id()
     };
     assert_ne!(Offload::new(&permits, resync).await, std::thread::current().id());
 }
 
-/// A custom resource with a dependent is deleted while its definition is not served.
 #[tokio::test]
 async fn lagging_collector_remembers_deleted_owners() {
     for is_restored in [false, true] {
@@ -239,7 +236,7 @@ async fn object_with_a_new_owner_is_kept() {
     assert!(stored(&registry, "b").is_some());
 }
 
-/// Evaluates a request until its deadline has passed.
+/// An admission plugin that blocks until the deadline of the request has passed.
 #[derive(Debug)]
 struct Slow;
 

@@ -1,4 +1,4 @@
-//! Finds the kinds that a policy's resource rules name.
+//! Finds the kinds to which a policy's resource rules refer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use pintle_json::Json;
 use pintle_kinds::{Kind, Kinds};
 
-/// The maximum number of kinds that kube-controller-manager uses from a rule. kube-controller-manager ignores all rules
-/// after a rule with this many kinds.
+/// The maximum number of kinds that kube-controller-manager uses from one rule. After a rule that reaches this maximum,
+/// kube-controller-manager ignores all further rules.
 const MAX_OF_RULE: usize = 10;
 
-/// The served kinds. The outer key is the version, and the inner key is the plural or singular name.
+/// The served kinds. The outer key is a kind's version, and the inner key is the kind's plural or singular name.
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
 /// The key that kube-controller-manager uses to look up a resource: the group in the rule, the version and the
-/// resource. The order of the kinds in the status follows this key.
+/// resource. The status of a policy lists the kinds in the order of these lookup keys.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {
@@ -65,7 +65,7 @@ impl<'k> MatchedKinds<'k> {
         let mut found = Vec::new();
         for version in versions {
             let Some(names) = self.0.get(version) else { continue };
-            // Iterate over the shorter collection: the resources in the rule or the kinds of the server.
+            // Iterate over the rule's resources or the server's kinds, whichever are fewer.
             let named: Vec<_> = if resources.len() < names.len() {
                 resources.iter().filter_map(|(name, text)| Some((*text, names.get(name.as_str())?))).collect()
             } else {

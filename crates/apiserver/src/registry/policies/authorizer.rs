@@ -65,7 +65,7 @@ fn service_account(namespace: &str, name: &str) -> User {
     }
 }
 
-/// Returns a [`Question`] about the request's resource, without a verb.
+/// Returns an authorization [`Question`] about the request's resource, in which the verb is still empty.
 pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
     let target = request.target;
     Question {

@@ -45,7 +45,6 @@ impl<K: Ord> Reinvocation<K> {
         self.is_second_run = true;
     }
 
-    /// Returns `true` if mutating admission must run a second time.
     pub(in crate::registry) fn needs_second_run(&self) -> bool {
         self.needs_second_run
     }
@@ -56,7 +55,6 @@ impl<K: Ord> Reinvocation<K> {
         }
     }
 
-    /// Records the object at the end of a run of mutating admission.
     pub(super) fn end_run(&mut self, object: Option<&Json>) {
         self.output = object.cloned();
     }
@@ -69,12 +67,10 @@ impl<K: Ord> Reinvocation<K> {
         if self.is_second_run { "mutating again" } else { "mutating" }
     }
 
-    /// Records that a reinvocable policy or webhook was invoked.
     pub(super) fn record_invocation(&mut self, key: K) {
         self.invoked.insert(key);
     }
 
-    /// Records that a policy or webhook has changed the object.
     pub(super) fn record_change(&mut self) {
         self.outdated.append(&mut self.invoked);
         self.needs_second_run = true;
@@ -174,7 +170,7 @@ pub(super) fn set_object(request: &mut AdmissionRequest<'_>, kind: &Kind, object
     let own = request.target.kind.clone();
     let Some(new) = request.new.as_deref_mut() else { return };
     *new = in_version(&object, kind, &own);
-    // As in kube-apiserver, an empty list is treated as absent.
+    // As in kube-apiserver, an empty list of managed fields is treated as absent.
     if new.at("/metadata/managedFields").is_some_and(|fields| fields.is_null() || fields.is_empty()) {
         metadata_mut(new).unset("managedFields");
     }
@@ -217,7 +213,6 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
     Ok(())
 }
 
-/// Sets the kind's default values.
 pub(super) fn set_defaults(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
         kind.set_defaults(object);
@@ -227,12 +222,11 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Json) {
 #[derive(Debug, Default)]
 struct MutationErrors {
     messages: Vec<String>,
-    /// The reason of the first error in `messages`, or `None` for the reason `Forbidden`.
+    /// The status reason of the first error in `messages`, or `None` for the reason `Forbidden`.
     reason: Option<&'static str>,
 }
 
 impl MutationErrors {
-    /// Adds the error, unless the failure policy is `Ignore`.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled().fails() {
             if self.messages.is_empty() {

@@ -1,4 +1,4 @@
-//! The namespace of an admission request.
+//! Looks up the namespace of an admission request.
 
 use pintle_kinds::Kind;
 

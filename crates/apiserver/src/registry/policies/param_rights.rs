@@ -16,7 +16,6 @@ use pintle_storage::Charge;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation, Plugin};
 
-/// Rejects a policy or a binding if its author is not allowed to read the parameters.
 #[derive(Debug)]
 pub(in crate::registry) struct ParamRights;
 

@@ -8,7 +8,6 @@ use pintle_meta::FieldValidation;
 use super::namespace::namespace_of;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 
-/// Returns the name of the operation as in rules, such as `CREATE`.
 pub(super) fn operation_name(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -18,8 +17,8 @@ pub(super) fn operation_name(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns an AdmissionRequest without objects. `kind` is the kind in the version that the policy matches. `own_type`
-/// is the object in the request if its type differs from the type of the resource, such as a Scale.
+/// Returns an AdmissionRequest without objects. `kind` must be in the version that the policy matches. `own_type` must
+/// be the request's object if its type differs from the resource's type, as for a Scale.
 pub(super) fn admission_request(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
@@ -80,7 +79,7 @@ fn write_options_json(options: &WriteOptions, kind: &str) -> Json {
         json.set("fieldManager", options.field_manager.as_str());
     }
     match options.field_validation {
-        // Do not pass `Warn` to the expressions, because it is the default of `fieldValidation`.
+        // Omit `Warn` from the options, because it is the default of `fieldValidation`.
         FieldValidation::Warn => {}
         FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
         FieldValidation::Strict => json.set("fieldValidation", "Strict"),
@@ -111,7 +110,6 @@ fn delete_options_json(options: &DeleteOptions) -> Json {
     json
 }
 
-/// Returns the members of a Namespace that CEL expressions can read.
 pub(super) fn namespace_object(namespace: &Json) -> Json {
     /// The metadata members that expressions cannot read, as in kube-apiserver.
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];

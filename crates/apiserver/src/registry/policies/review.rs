@@ -27,7 +27,7 @@ pub(super) struct Invocation<'p> {
 
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// The binding with the error, or `None` if the policy itself has the error.
+    /// The binding that caused the error, or `None` if the policy itself caused the error.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
@@ -35,7 +35,7 @@ pub(super) struct Misconfigured<'p> {
 pub(super) struct Review<'a> {
     pub(super) registry: &'a Registry,
     pub(super) request: &'a AdmissionRequest<'a>,
-    /// The kind in all served versions, starting with the request's version.
+    /// The request's kind in all served versions, starting with the version of the request.
     kinds: Vec<Arc<Kind>>,
     namespace: Option<Arc<Json>>,
 }
@@ -108,8 +108,8 @@ impl<'a> Review<'a> {
         matches(constraints, &self.candidates(), &self.matched()).map(|at| self.kinds[at].clone())
     }
 
-    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions of these
-    /// policies have not been evaluated yet.
+    /// Returns the invocations of all matching policies, in the order of the policies. Does not evaluate the match
+    /// conditions of the policies.
     pub(super) fn invocations<'p>(
         &self,
         policies: &'p BoundPolicies,
@@ -144,8 +144,8 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the object in the request if its type differs from the type of the resource, such as a Scale. An object
-    /// whose type differs is not converted to other versions.
+    /// Returns the object in the request if its type differs from the resource's type, as for a Scale. Objects of other
+    /// types are never converted to another version.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
@@ -206,7 +206,6 @@ pub(super) struct Converted<'a> {
 }
 
 impl Converted<'_> {
-    /// Returns the AdmissionRequest for a webhook, without a uid.
     pub(super) fn admission_request(&self) -> Json {
         let mut request = self.request.clone();
         request.set("object", self.object.clone().unwrap_or_default());

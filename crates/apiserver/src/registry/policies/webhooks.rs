@@ -20,7 +20,6 @@ use pintle_storage::Charge;
 /// configuration.
 pub(in crate::registry) type WebhookKey = (String, usize);
 
-/// Calls the mutating webhooks, one after the other.
 pub(in crate::registry) fn call_mutating(
     registry: &Registry,
     request: &mut AdmissionRequest<'_>,
@@ -72,7 +71,7 @@ impl Plugin for ValidatingWebhooks {
                 matching.push((webhook, call));
             }
         }
-        // Call all webhooks before returning a denial, because kube-apiserver calls them concurrently.
+        // Call all webhooks before returning a denial, because kube-apiserver calls all webhooks concurrently.
         let verdicts: Vec<_> =
             matching.into_iter().map(|(webhook, call)| (webhook, ask(calls, call, webhook, false))).collect();
         let outcomes = verdicts.into_iter().map(|(webhook, verdict)| accepted(request, webhook, verdict?));
@@ -138,7 +137,7 @@ fn ask(
 }
 
 /// Adds the webhook's warnings to the response. Returns an error if the webhook denies the request, or if the call
-/// failed and the failure policy is `Fail`. Returns `None` if the failure policy ignores the failure.
+/// failed and the failure policy is `Fail`. Returns `None` if the call failed and the failure policy is `Ignore`.
 fn accepted(
     request: &AdmissionRequest<'_>,
     webhook: &AdmissionWebhook,
@@ -185,7 +184,6 @@ fn denied(name: &str, status: Option<Status>) -> Failure {
 }
 
 enum PatchFailure {
-    /// The webhook's response is invalid, so the failure policy determines whether the request is rejected.
     Call(String),
     /// The patch in the webhook's response cannot be applied, so the request is rejected even if the failure policy is `Ignore`.
     Request(Failure),

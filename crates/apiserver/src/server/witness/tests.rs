@@ -11,11 +11,11 @@ struct Case {
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The expected record of the [`Witness`](super::Witness) plugin, without the user.
+    /// The record that the [`Witness`](super::Witness) plugin must make, without the user.
     record: &'static str,
     code: u16,
-    /// The change that the `Witness` makes, as a path, a JSON pointer and a value. A GET of the path returns an object
-    /// with the value at the pointer. If the path is empty, the change is visible in the response.
+    /// Where the change by the `Witness` is visible: a GET of the path returns an object with the given value at the
+    /// JSON pointer. If the path is empty, the response to the request itself contains the change.
     seen: (&'static str, &'static str, Json),
 }
 
@@ -242,7 +242,7 @@ async fn admission_sees_and_may_change_connect_options() {
             check(&server, Case { method, path, media: JSON, body: Json::Null, record, code: 400, seen }).await;
         }
     }
-    // The query is parsed before admission, and the pod is read after admission.
+    // The server parses the query before admission, and reads the pod after admission.
     server.witness.set_reaction(Reaction::Refuse("admit"));
     assert_eq!(server.call(Method::POST, &format!("{IN}/pods/none/exec"), JSON, &Json::Null).await.code, 403);
     let no_port = server.call(Method::POST, &format!("{IN}/pods/p/portforward?ports=x"), JSON, &Json::Null).await;

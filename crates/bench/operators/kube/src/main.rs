@@ -1,5 +1,5 @@
-//! The operator from the README, written with kube-rs for the comparison in docs/OPERATORS.md. The kube-rs
-//! operator has no leader election, no probes and no metrics.
+//! The operator from the README, written with kube-rs for the comparison in docs/OPERATORS.md. The
+//! kube-rs operator has no leader election, no probes and no metrics.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +47,7 @@ enum Error {
 
 struct Context {
     client: Client,
-    /// The number of consecutive failures per object, which determines the back-off.
+    /// The number of consecutive failures of each object, which determines the back-off.
     failures: Mutex<HashMap<String, u32>>,
 }
 

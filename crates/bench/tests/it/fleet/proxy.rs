@@ -1,5 +1,5 @@
-//! A network proxy between a process and the server. While the network is cut, the proxy accepts data without
-//! forwarding it.
+//! A network proxy between a process and the server. While the network is cut, it accepts data without
+//! forwarding the data.
 
 use std::net::SocketAddr;
 

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 pub(crate) struct Event;
 
-/// The renamed fields: the name in the core group, followed by the name in `events.k8s.io`.
+/// The renamed fields. Each entry contains the field's name in the core group, followed by its name in `events.k8s.io`.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -121,8 +121,8 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// The immutable fields of an event, with their names in the core group. kube-apiserver reports `reason` twice, so the
-/// list contains it twice.
+/// The immutable fields of an event, with their names in the core group. The list contains `reason` twice, because
+/// kube-apiserver reports it twice.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",

@@ -133,7 +133,7 @@ fn label_keys(object: &Json, list: &str, path: &str) -> FieldErrors {
     }
 }
 
-/// Reports keys in `matchLabelKeys` that occur in the label selector more than once.
+/// Reports a key of `matchLabelKeys` that occurs more than once in the label selector.
 fn double_keys(object: &Json, path: &str) -> FieldErrors {
     let keys: HashMap<&str, usize> = object.texts("/matchLabelKeys").enumerate().map(|(at, key)| (key, at)).collect();
     let mut selected: HashSet<&str> =

@@ -49,8 +49,8 @@ impl PostHandler for Binding {
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
         let (mut binding, now) = (sent.clone(), context.time());
-        // As in kube-apiserver, the plugin PodTopologyLabels only handles bindings to a Node that are posted to the
-        // subresource.
+        // As in kube-apiserver, the plugin PodTopologyLabels handles only bindings to a Node, and only POST requests to
+        // the subresource.
         if target.subresource == Subresource::Binding && sent.text("/target/kind") == "Node" {
             topology::label(context, sent.text("/target/name"), &mut binding);
         }

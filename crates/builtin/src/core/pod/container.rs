@@ -25,7 +25,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// Validates a container in a pod spec. `double` must be true if an earlier container has the same name.
+/// Validates a container in a pod spec. The caller sets `double` if an earlier container has the same name.
 pub(super) fn errors(
     spec: &Json,
     list: &str,
@@ -81,8 +81,7 @@ pub(super) fn errors(
     }
 }
 
-/// Reports whitespace around an image name in a pod. As in kube-apiserver, whitespace around an image name is ignored
-/// in a pod template.
+/// Reports whitespace around an image name in a pod. In a pod template, such whitespace is valid, as in kube-apiserver.
 pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";

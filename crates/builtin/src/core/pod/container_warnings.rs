@@ -6,7 +6,6 @@ use pintle_json::Json;
 
 use crate::warnings::fractional_bytes;
 
-/// A container, and its path for warnings.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
 /// Returns the containers of a pod in the order of kube-apiserver's warnings. `path` must be empty or end with a dot.
@@ -18,7 +17,6 @@ pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(containers_with_paths).collect()
 }
 
-/// Warns about fractional byte quantities.
 pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for name in ["memory", "ephemeral-storage"] {
@@ -45,7 +43,7 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// The maximum number of warnings about ports. Response headers have no space for more warnings.
+/// The maximum number of warnings about ports. The response headers cannot contain more than this number of warnings.
 const MAX_WARNINGS: usize = 1000;
 
 pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
@@ -68,8 +66,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The ports of all containers that precede the current port and have its number and protocol. An index by host port
-/// finds overlapping ports without comparing all pairs.
+/// The ports before the current port with the same number and protocol. The index by host port avoids a comparison of
+/// all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,

@@ -34,8 +34,8 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// For pods with host networking, copies container ports to host ports. Pod templates are not changed, because their
-/// pods get this default later.
+/// For pods with host networking, copies container ports to host ports. Callers skip pod templates, because their pods
+/// get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();
@@ -43,7 +43,6 @@ fn fill_host_ports(container: &mut Json) {
     }
 }
 
-/// Sets a pod template's defaults, including missing metadata.
 pub(crate) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {

@@ -37,7 +37,7 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // Whether the phase or readiness of the pod exempts the eviction from the disruption budget. The pod can
+        // `true` if the phase or readiness of the pod exempts the eviction from the disruption budget. The pod can
         // still change before the server deletes it.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
@@ -77,7 +77,7 @@ fn condition() -> Json {
     })
 }
 
-/// Returns `true` if the pod is finished or terminating. A pod never leaves these states.
+/// Returns `true` if the pod is finished or terminating. A finished or terminating pod stays in this state.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

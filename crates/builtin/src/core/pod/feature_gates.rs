@@ -4,7 +4,6 @@ use pintle_json::Json;
 
 use super::spec::CONTAINERS;
 
-/// Removes the fields whose feature gates are off by default in Kubernetes.
 pub(super) fn drop_gated_fields(spec: &mut Json) {
     spec.unset("schedulingGroup");
     for key in CONTAINERS {

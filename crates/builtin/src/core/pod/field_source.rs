@@ -5,7 +5,6 @@ use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_schema::quantity;
 
-/// The container resources that variables and files can refer to.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -34,7 +33,6 @@ const LABELS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Validates a `fieldRef`, whose path must be one of `fields`.
 pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
     let check = Check::at(source, path).required("apiVersion");
     if source.text("/apiVersion").is_empty() {

@@ -5,13 +5,11 @@ use pintle_kinds::check::Check;
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// Reports `..` in a path.
 pub(crate) fn descending(path: &str, field: &str) -> FieldErrors {
     let upwards = path.split('/').any(|part| part == "..");
     upwards.then(|| FieldError::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
 }
 
-/// Reports an absolute path, or a path that contains `..`.
 pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     errors.invalid_text_if(path.starts_with('/'), field, path, "must be a relative path");
@@ -19,7 +17,7 @@ pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Reports the same errors as [`relative`], and names that start with `..`, which the kubelet reserves.
+/// Like [`relative`], but also reports names that start with `..`, because the kubelet reserves these names.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
     errors.invalid_text_if(path.starts_with("..") && !path.starts_with("../"), field, path, "must not start with '..'");

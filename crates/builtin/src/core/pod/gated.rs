@@ -1,5 +1,5 @@
 //! Validates pod changes that are allowed only while the pod has scheduling gates. For example, the node constraints of
-//! such a pod may become stricter.
+//! a pod with scheduling gates may become stricter.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;

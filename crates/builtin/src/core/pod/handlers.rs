@@ -10,7 +10,6 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
                       validation is '[-A-Za-z0-9]+')";
 const NOT_AT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
-/// The container fields that contain handlers, in validation order.
 const WITH_HANDLERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
 pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {

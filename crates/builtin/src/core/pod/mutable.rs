@@ -15,7 +15,6 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Restores the QoS class of the pod if the new status does not contain it.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
@@ -36,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Restores all parts of the old object except its ephemeral containers.
+/// Restores everything except the ephemeral containers from the old object.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -109,7 +108,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // While a pod has scheduling gates, its node constraints may become stricter.
+    // Allow stricter node constraints while the pod has scheduling gates.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));
@@ -133,7 +132,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of `activeDeadlineSeconds`. The returned boolean is `true` if validation stops after the
+/// Validates a change of `activeDeadlineSeconds`. The returned boolean is `true` if the validation must stop after this
 /// error.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
@@ -148,8 +147,7 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Maps the name of each list item to the item. If several items have the same name, the map contains only the
-/// first.
+/// Maps the name of each list item to the item. Of several items with the same name, the map contains only the first.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

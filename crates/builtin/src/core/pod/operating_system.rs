@@ -72,7 +72,7 @@ fn windows(spec: &Json, path: &str) -> FieldErrors {
     of_pod.chain(of_containers).collect()
 }
 
-/// Validates HostProcess containers. Either all containers of a pod or none are HostProcess containers.
+/// Validates HostProcess containers. Either all containers of a pod must be HostProcess containers, or none.
 pub(super) fn host_process_errors(spec: &Json, path: &str) -> FieldErrors {
     const HOST_PROCESS: &str = "/securityContext/windowsOptions/hostProcess";
     let setting = |part: &Json| part.at(HOST_PROCESS).and_then(Json::as_bool);

@@ -93,7 +93,7 @@ fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
     })
 }
 
-/// Validates a requirement on a node field. Only `metadata.name` is supported.
+/// Validates a requirement on a node field, which must be `metadata.name`.
 fn field_requirement(check: Check<'_>) -> Check<'_> {
     let requirement = check.object();
     let key = requirement.text("/key");

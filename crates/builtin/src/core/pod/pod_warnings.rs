@@ -99,7 +99,7 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
 pub(crate) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
-    // The warning spells the plugin like the field in Go.
+    // Spell the plugin as its Go field name.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
@@ -137,8 +137,8 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated seccomp annotation that was replaced by a field. `holder` is the pod or container that has
-/// the new field.
+/// Warns about a deprecated seccomp annotation that was replaced by a field. `holder` is the pod or container that
+/// contains the new field.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";

@@ -2,7 +2,8 @@
 
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
-/// Returns the reason why a string is not a valid port name. The target ports of Services follow the same rules.
+/// Returns the reason why a string is not a valid port name. The same rules for names apply to the target ports of
+/// Services.
 pub(crate) fn port_name_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

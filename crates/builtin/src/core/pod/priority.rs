@@ -11,7 +11,8 @@ use super::{forbidden, runtime};
 pub(crate) const SYSTEM_CLASSES: &[(&str, i64)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Applies the admission plugins Priority and DefaultTolerationSeconds, and RuntimeClass to new pods.
+/// Applies the admission plugins Priority and DefaultTolerationSeconds. For a new pod, also applies the plugin
+/// RuntimeClass.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
     match old {
         None => set_priority(context, pod)?,

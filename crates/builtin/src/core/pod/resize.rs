@@ -8,9 +8,8 @@ use super::{qos, spec};
 
 const KEYS: [&str; 2] = ["containers", "initContainers"];
 
-/// Restores all parts of the old object except the resources and the resize policies of its containers. If the
-/// containers have other names or another order, keeps the containers of the request, so that the validation reports
-/// the change.
+/// Restores everything except the resources and resize policies of the containers from the old object. If the names or
+/// the order of the containers changed, keeps the containers of the request, so that the validation reports the change.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -98,7 +97,7 @@ mod tests {
 
     #[test]
     fn resize_changes_only_cpu_and_memory() {
-        // The expected errors come from kube-apiserver 1.36.1.
+        // The expected errors are from kube-apiserver 1.36.1.
         let pod = |container: Json| json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}, "status": {"qosClass": "Burstable"}});
         let container = |resources: Json| json!({"name": "c", "image": "i", "resources": resources});
         let resources = json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}});

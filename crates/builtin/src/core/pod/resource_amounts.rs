@@ -63,7 +63,8 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
 /// Validates the claims that the resources of a container or a pod use. `path` is the path of the resources.
 fn claim_errors(resources: &Json, claims: &PodClaims<'_>, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // The names of claims that are used as a whole, the names of the others, and their names with their requests.
+    // The names of claims that are used as a whole, the names of claims that are used in part, and the used pairs of
+    // claim and request.
     let (mut whole, mut partial, mut parts) = (HashSet::new(), HashSet::new(), HashSet::new());
     for (at, claim) in resources.list("/claims").enumerate() {
         let (name, request, field) = (claim.text("/name"), claim.text("/request"), format!("{path}.claims[{at}]"));
@@ -142,7 +143,6 @@ pub(super) fn of_pod(spec: &Json, claims: &PodClaims<'_>, path: &str) -> FieldEr
     errors
 }
 
-/// Reports containers whose limits exceed the limits of their pod.
 fn container_limit_errors(spec: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (at, container) in spec.list("/containers").enumerate() {

@@ -12,8 +12,7 @@ use pintle_schema::quantity;
 
 use super::{Pod, forbidden};
 
-/// Applies the pod's RuntimeClass, or fails if the RuntimeClass does not exist or conflicts with
-/// the pod.
+/// Applies the pod's RuntimeClass. Fails if the RuntimeClass does not exist or conflicts with the pod.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
@@ -43,7 +42,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     let sent = pod["spec"]["overhead"].as_object().filter(|sent| !sent.is_empty());
     let given = class.and_then(|class| class.get("overhead")).filter(|given| !given.is_null());
     match (sent, given) {
-        // kube-apiserver checks this after the validation, so the errors of the validation come first.
+        // kube-apiserver checks the overhead after the validation, so validation errors take precedence.
         (Some(_), None) if Pod.validate_create(pod).is_empty() => {
             Err(forbidden(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
         }
@@ -63,7 +62,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// Parses quantities for a comparison, because the same quantity can be written in several ways.
+/// Parses quantities for a comparison, because one quantity can have several text forms.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

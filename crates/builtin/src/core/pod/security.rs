@@ -124,7 +124,8 @@ fn app_armor(context: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Returns a message for each rule for Windows user names that `name` violates. A name can start with a domain.
+/// Returns a message for each rule for Windows user names that `name` violates. A Windows user name can start with a
+/// domain.
 fn user_name_faults(name: &str) -> Vec<&'static str> {
     const MAX_DOMAIN: usize = 256;
     const MAX_USER: usize = 104;
@@ -176,7 +177,7 @@ fn windows(context: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Returns the field that shares the namespace of a sysctl with the node.
+/// Returns the pod field that makes a sysctl's namespace the same as on the node, such as `hostIPC`.
 fn shared_namespace(spec: &Json, sysctl: &str) -> Option<&'static str> {
     const IPC: [&str; 4] = ["kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue."];
     let dotted = sysctl.replace('/', ".");

@@ -10,7 +10,6 @@ use pintle_kinds::label_selector::label_errors;
 use super::resource_amounts::PodClaims;
 use super::{SpecOwner, affinity, container, environment, network, placing, resource_amounts, security, volumes};
 
-/// The fields that contain containers, in validation order.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Validates a pod, except for most of its metadata, which the metadata rules validate.

@@ -32,7 +32,7 @@ pub(super) fn report_errors(new: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the addresses of the node, and that both lists of addresses contain one address per family.
+/// Validates the addresses of the node, and that the lists of node and pod addresses contain one address per IP family.
 pub(super) fn address_errors(new: &Json, old: &Json) -> FieldErrors {
     let mut errors = family_errors(new, "podIPs");
     if let Some(first) = new.list("/status/hostIPs").next().map(|address| address.text("/ip")) {
@@ -60,7 +60,6 @@ fn family_errors(new: &Json, key: &str) -> FieldErrors {
     FieldErrors::from([FieldError::invalid(format!("status.{key}"), &new["status"][key], why)])
 }
 
-/// Validates the user and groups of containers.
 pub(super) fn user_errors(new: &Json) -> FieldErrors {
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
     let mut errors = FieldErrors::default();

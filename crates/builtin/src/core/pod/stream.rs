@@ -13,7 +13,6 @@ use pintle_meta::GroupResource;
 use crate::core::kubelet::kubelet;
 use crate::core::proxy;
 
-/// Returns the stream of a subresource, or `None` if the subresource is not a stream.
 pub(super) fn of(subresource: Subresource) -> Option<Stream> {
     let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, has_subpaths: false, answer };
     match subresource {

@@ -25,7 +25,6 @@ pub(super) fn restarts(pod: &Json, now: Timestamp) -> Json {
     }
 }
 
-/// Returns how many readiness gates are satisfied, and the number of all readiness gates.
 pub(super) fn readiness_gates(pod: &Json) -> Json {
     let gates: Vec<_> = pod.list("/spec/readinessGates").map(|gate| gate.text("/conditionType")).collect();
     let holding = pod.list("/status/conditions").filter(|condition| condition.text("/status") == "True");
@@ -106,8 +105,8 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // Restarts of ordinary init containers are counted only during initialization. Restarts of sidecars are always
-        // counted.
+        // Restarts of ordinary init containers are counted only during initialization. Restarts of sidecars always
+        // count.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));

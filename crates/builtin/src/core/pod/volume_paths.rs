@@ -4,8 +4,8 @@ use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. In a projected volume, `source` names the source of the file. In other volumes, `source` is
-/// empty.
+/// A file in a volume. In a projected volume, `source` names the source of the file. In a volume that is not projected,
+/// `source` is empty.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -49,8 +49,8 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum size of all messages about a volume, in bytes. Response headers have no space for longer
-/// messages.
+/// The approximate maximum size of all messages about a volume, in bytes. The response headers cannot contain more than
+/// this size.
 const MAX_BYTES: usize = 64 << 10;
 /// The approximate maximum number of pairs of files to compare.
 const MAX_PAIRS: usize = 10_000;
@@ -64,7 +64,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // In sorted order, the descendants of a path directly follow it.
+    // Sort the paths, so that the descendants of a path directly follow it.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {

@@ -14,7 +14,6 @@ use crate::core::persistent_volume_claim;
 /// The valid volumes of a pod, by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
 
-/// The volume sources in validation order.
 const VOLUME_SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -151,7 +150,6 @@ pub(crate) fn host_path(object: &Json, field: &str) -> FieldErrors {
     }
 }
 
-/// Validates the metadata of a template for claims.
 pub(crate) fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, _) in metadata.members("/annotations") {
@@ -172,7 +170,6 @@ pub(crate) fn template_metadata_errors(metadata: &Json, path: &str) -> FieldErro
     errors
 }
 
-/// The metadata that the template of a claim must not contain.
 const NOT_IN_TEMPLATE: &[&str] = &[
     "name",
     "generateName",

@@ -76,7 +76,8 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // kube-apiserver allocates the node ports of the Service first, so the health check port must be a different port.
+    // The health check port must differ from the Service's node ports, because kube-apiserver allocates the node ports
+    // first.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
@@ -121,7 +122,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
             let Ok(address) = address.parse::<IpAddr>() else { return Ok(()) };
             let why = match address {
                 IpAddr::V4(address) if !is_in_range(address) => "the provided network does not match the current range",
-                // A client that creates the same Service twice also gets this error, because kube-apiserver allocates
+                // A client that creates a Service twice also gets this error, because kube-apiserver allocates
                 // addresses before it checks the name.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated",
                 _ => return Ok(()),

@@ -1,4 +1,5 @@
-//! A Service's IP families. The cluster supports only IPv4, like a kube-apiserver with a single IPv4 range.
+//! Defaults and validates a Service's IP families. The cluster supports only IPv4, like a kube-apiserver with a single
+//! IPv4 range.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -60,7 +61,8 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns `true` if an update keeps the policy PreferDualStack, the type, the addresses and the families.
+/// Returns `true` if the policy is PreferDualStack before and after the update, and the type, addresses and families
+/// stay unchanged.
 fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     let is_unchanged = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
@@ -152,7 +154,6 @@ fn family_of(address: &str) -> Option<&'static str> {
     Some(if address.is_ipv4() { "IPv4" } else { "IPv6" })
 }
 
-/// Validates the addresses, families and policy of a Service whose type is not ExternalName.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let first = object.text("/spec/clusterIP");

@@ -10,7 +10,6 @@ pub(super) struct Message(pub(super) Vec<(String, Field)>);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Field {
     Message(Message),
-    /// A string or bytes.
     Text(Vec<u8>),
     /// A number, or a name such as `true`.
     Word(String),

@@ -310,7 +310,8 @@ async fn panic_in_warm_up_stops_the_manager() {
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
-/// Polls the inner future. Completes when the inner future completes or after a fixed number of polls.
+/// Polls the inner future, but at most a fixed number of times. Completes with the inner future or
+/// after the last of these polls.
 struct Polls<F>(Pin<Box<F>>, usize);
 
 impl<F: Future> Future for Polls<F> {

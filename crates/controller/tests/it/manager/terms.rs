@@ -59,7 +59,7 @@ async fn waiting_keys_survive_a_lost_term() {
     assert_eq!(calls.take_sorted(), ["x", "y", "z"]);
 }
 
-/// A clock that jumps past the deadline of a leadership term before any task wakes up.
+/// A clock that jumps past the deadline of a leadership term before any task can wake up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 

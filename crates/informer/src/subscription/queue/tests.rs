@@ -34,8 +34,8 @@ fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
     (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// Polls until the queue returns an event or is empty. Returns the number of polls that returned `Pending` and woke
-/// their own task.
+/// Polls until the queue returns an event or is empty. Returns how often the queue returned `Pending` and woke its
+/// own task.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -114,7 +114,7 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // `notify` skips the maximum number of initial objects and removes their queued deletions.
+        // `notify` skips the maximum number of initial objects per call and removes their queued deletions.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         if waits {

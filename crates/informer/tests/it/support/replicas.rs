@@ -11,7 +11,7 @@ use super::{Pod, cut, expired, failure, pod_at, refused, too_large, too_many_req
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A sequence of random decisions. After the end of the tape, there are no more faults and changes.
+/// A sequence of random decisions. At the end of the tape, faults and changes stop.
 pub(crate) struct Tape(pub(crate) std::vec::IntoIter<u8>);
 
 impl Tape {
@@ -26,7 +26,7 @@ impl Tape {
 
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
-    /// For each revision, the change and the number of the changed pod. Revisions start at 1.
+    /// For each revision, starting at 1, the change and the number of the changed pod.
     log: Vec<(WatchEvent<()>, usize)>,
     compacted: usize,
     watch: Option<Stream>,
@@ -42,7 +42,7 @@ struct Stream {
 
 impl Replicas {
     pub(crate) fn new(tape: Vec<u8>) -> Self {
-        // Begin with one change of each pod, so that every server has a revision.
+        // Begin with one change of each pod, so that every server has at least one revision.
         let log = (0..NAMES.len()).map(|name| (WatchEvent::Added(()), name)).collect();
         Self { tape: Tape(tape.into_iter()), log, compacted: 0, watch: None }
     }
@@ -109,7 +109,7 @@ impl Replicas {
         }
     }
 
-    /// Returns the revision of the server that responds to the request. The tape determines how far the server is
+    /// Returns the revision of the server that responds to the request. The tape determines how far this server is
     /// behind.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
@@ -168,7 +168,7 @@ impl Replicas {
             }
             stream.first.reverse();
         } else if bound < self.compacted {
-            // Servers report an expired revision in two ways.
+            // Servers report an expired revision either as a response or as an event.
             if self.tape.pick(2) == 0 {
                 return Err(expired());
             }
@@ -182,7 +182,7 @@ impl Replicas {
     fn read(&mut self) -> Option<Option<Result<WatchEvent<Pod>, ApiError>>> {
         let fault = self.tape.pick(24);
         let visible = self.head() - self.watch.as_ref()?.lag.min(self.head());
-        // A server that is behind catches up over time.
+        // A server that is behind catches up with the newest revision over time.
         let stream = self.watch.as_mut()?;
         stream.lag = stream.lag.saturating_sub(1);
         match fault {

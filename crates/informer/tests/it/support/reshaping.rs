@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// The pods in a collection with their current content. The contents (shapes) of a version of a pod differ in the field
-/// `node`.
+/// The pods in a collection with their current content. The contents (shapes) of one version of a pod differ only in
+/// the field `node`.
 pub(crate) struct Reshaping {
     source: Collection<Pod>,
     shapes: Shapes,
@@ -26,9 +26,9 @@ pub(crate) struct Shapes(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    /// The shapes of each pod, by name and version. The last shape is the current shape.
+    /// The shapes of each pod, by name and version. The last shape in the list is the current shape.
     shapes: BTreeMap<(String, String), Vec<String>>,
-    /// The shape that a watch sent last, by name and version. 0 is the original shape.
+    /// The shape that a watch sent last, by name and version, where 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
     made: usize,
     echoes: usize,

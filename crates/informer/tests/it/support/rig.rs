@@ -19,7 +19,6 @@ pub(crate) struct Rig {
     pub(crate) errors: Vec<String>,
 }
 
-/// Returns a configuration without jitter to make delays predictable.
 pub(crate) fn config() -> ReflectorConfig {
     ReflectorConfig { backoff: BackoffConfig { jitter: 0.0, ..BackoffConfig::default() }, ..ReflectorConfig::default() }
 }

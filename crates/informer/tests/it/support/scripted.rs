@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// A source with scripted responses. The items of a response are ready immediately. The objects are pods in the
+/// A source with scripted responses. All items of a response are ready immediately. The objects are pods in the
 /// namespace `ns`, or objects of another resource.
 pub(crate) struct Scripted<T = Pod> {
     resource: ApiResource,
@@ -26,8 +26,8 @@ type Answer<O, I> = Box<dyn Fn(&O) -> Result<Items<I>, ApiError> + Send + Sync>;
 pub(crate) type Items<I> = Box<dyn Iterator<Item = I> + Send>;
 
 impl Scripted {
-    /// Creates a source of pods. The function `list` responds to each list request. Each watch sends its events and
-    /// then remains silent.
+    /// Creates a source of pods. The function `list` responds to each list request. Each watch sends the given
+    /// events and then remains silent.
     pub(crate) fn new(
         list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
         watch: impl Fn() -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
@@ -37,7 +37,8 @@ impl Scripted {
 }
 
 impl<T> Scripted<T> {
-    /// Creates a source of any resource. Each watch depends on the options of its request.
+    /// Creates a source of any resource. The function `watch` determines each watch from the options of its
+    /// request.
     pub(crate) fn of(
         resource: ApiResource,
         namespace: Option<&'static str>,

@@ -7,8 +7,8 @@ fn version_of(uid: &str, number: u64, record: &LeaderElectionRecord) -> LockStat
     LockState::new(version, record.clone())
 }
 
-/// Another program deletes the lock and then restores it with the same record. The restored lock does not belong to any
-/// term.
+/// Another program deletes the lock and restores it with the same record. The restored lock does not belong to any
+/// elector's term.
 #[test]
 fn recreated_lock_with_own_record_is_not_released() {
     let mut machine = watching();
@@ -35,8 +35,8 @@ fn recreated_lock_with_own_record_is_not_released() {
     assert_eq!(machine.step(restored(), at(10, 10)), [Instruction::Finish]);
 }
 
-/// Another holder's lock was created and deleted before the server stores a late create request. The other holder may
-/// not have noticed the deletion of its lock.
+/// Between the sending and the execution of a create request, another holder's lock was created and deleted. The other
+/// holder may not have noticed the deletion.
 #[test]
 fn late_create_after_foreign_lock_begins_no_term() {
     for by_watch in [true, false] {
@@ -60,8 +60,8 @@ fn late_create_after_foreign_lock_begins_no_term() {
     }
 }
 
-/// Another program writes a label between the read and the write of the `Machine`. The watch reports the new label
-/// before the write.
+/// Another program writes a label between the `Machine`'s read and its write. The watch reports the version with this
+/// label before the write.
 #[test]
 fn write_replaces_the_version_that_the_watch_reported() {
     let mut candidate = watching();

@@ -13,11 +13,11 @@ pub(super) const DAWN: i64 = 1_800_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Halt {
-    /// The process is stopped. All clocks run.
+    /// The process is stopped, but its clocks run.
     Stopped,
-    /// The machine is suspended. Only the monotonic clock stops.
+    /// The machine is suspended, which stops only the monotonic clock.
     Suspended,
-    /// The virtual machine is paused. While the virtual machine is paused, only its wall clock keeps running.
+    /// The virtual machine is paused, and only its wall clock keeps running.
     VmPaused,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct NodeClock {
 struct Halts {
     wall_offset: i64,
     present: Option<(Halt, Instant, Instant)>,
-    /// How long the boot clock was stopped in total.
+    /// The total time for which the boot clock was stopped.
     boot_lag: Duration,
     monotonic_lag: Duration,
 }
@@ -47,7 +47,6 @@ impl NodeClock {
         self.rate
     }
 
-    /// Like [`Clocks::now`], but returns only the monotonic time.
     pub(crate) fn monotonic(&self) -> Duration {
         let now = Instant::now();
         let (_, lag) = self.state.lock().unwrap().lags(now);
@@ -56,7 +55,7 @@ impl NodeClock {
 
     /// Converts a time to the rate of this clock, in whole microseconds like the times in a Lease.
     fn on_clock(&self, lived: Duration) -> Duration {
-        // Use floating-point numbers, because 128-bit integers are ten times slower.
+        // Use floating-point numbers, because 128-bit integers are ten times slower here.
         Duration::from_micros((lived.as_micros() as u64 as f64 * self.rate) as u64)
     }
 
@@ -96,7 +95,7 @@ impl NodeClock {
 }
 
 impl Halts {
-    /// Returns how long the boot clock and the monotonic clock were stopped in total before `now`.
+    /// Returns for how long the boot clock and the monotonic clock were stopped before `now`.
     fn lags(&self, now: Instant) -> (Duration, Duration) {
         let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
         let how = self.present.map(|(how, _, _)| how);
@@ -117,14 +116,15 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // The wall clock runs at the same rate as the other clocks, because no time server corrects it.
+        // The wall clock runs at the same rate as the node's other clocks, because no time server corrects
+        // it.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire late, but never fire early. Timers do not depend on the wall clock.
+            // Timers may fire late, but not early. Timers do not depend on the wall clock.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

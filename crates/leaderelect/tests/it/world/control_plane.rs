@@ -16,7 +16,7 @@ use super::{State, World};
 const GIVEN: i32 = 5;
 
 impl World {
-    /// Selects a holder about once per second until the simulation ends.
+    /// Selects a holder about once per second until the end of the simulation.
     pub(super) async fn choose(self: Arc<Self>) {
         loop {
             let pause = self.lock().rng.u64(500..1_500);
@@ -28,14 +28,14 @@ impl World {
 }
 
 impl State {
-    /// If the lock has no valid holder, assigns it to the selected candidate. If the lock has a different valid holder,
+    /// If the lock has no valid holder, assigns it to the selected candidate. If the lock has another valid holder,
     /// sets the preferred holder.
     fn choose(&mut self, time: Timestamp) {
-        // A candidate with a different version sometimes appears, and a candidate sometimes disappears after its
-        // response to a ping.
+        // Sometimes add a candidate with a different version, and sometimes remove a candidate after its response to a
+        // ping.
         let (luck, is_gone) = (self.rng.u8(..24), self.rng.u8(..8) == 0);
-        // The lease has expired, and its holder was asked to give it up. kube-apiserver does not write the lease if it
-        // would select the same holder again (kubernetes 138066).
+        // Whether the lease has expired after its holder was asked to yield. kube-apiserver does not write the lease if
+        // it would select the same holder again (kubernetes 138066).
         let is_stuck = |record: &LeaderElectionRecord| record.preferred_holder.is_some() && has_expired(record, time);
         let is_stuck = self.halves[0].as_ref().is_some_and(|stored| is_stuck(&stored.record));
         if (luck == 0 && !self.calm) || (luck < 12 && is_stuck) {
@@ -59,7 +59,7 @@ impl State {
                 self.last_uid += 1;
                 given(LeaderElectionRecord::default())
             }
-            // The selected candidate already holds the lease, so leave it unchanged even if it has expired.
+            // The selected candidate already holds the lease, so leave the lease unchanged even if it has expired.
             Some(last) if last.holder_identity == electee => return,
             Some(last) if last.is_vacant() || has_expired(last, time) => given(last.clone()),
             Some(last) if last.preferred_holder.as_ref() == Some(&electee) => return,

@@ -18,7 +18,7 @@ use super::clock::NodeClock;
 use super::node::Write;
 use super::{State, Stored, World};
 
-/// The connection of a process to the lock, or to one half of the lock.
+/// A process's connection to the lock, or to one half of the lock.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
@@ -83,14 +83,14 @@ pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
     pub(crate) half: usize,
-    /// The simulated time when the write was sent.
+    /// The simulated time at which the write was sent.
     pub(crate) sent: Instant,
     /// The time at which the write was sent, on the node's clock.
     pub(crate) sent_locally: Duration,
 }
 
 impl World {
-    /// Returns how long a message is delayed and whether it is lost.
+    /// Returns a random delay for a message, and whether the network loses the message.
     fn way(&self, node: usize) -> (Duration, bool) {
         let mut state = self.lock();
         let quick = state.rng.u64(500..30_000);
@@ -103,7 +103,8 @@ impl World {
         (Duration::from_micros(delay), lost)
     }
 
-    /// Returns `true` if the network should send the request twice. The network repeats only writes.
+    /// Returns `true` if the network should send the request twice. The network repeats only writes, and only at
+    /// random.
     fn again(&self, request: &Request) -> bool {
         let mut state = self.lock();
         !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent

@@ -37,23 +37,21 @@ pub(crate) struct Node {
     pub(crate) run: Option<JoinHandle<()>>,
     pub(crate) stored: Vec<Write>,
     pub(crate) guard: Option<Leadership>,
-    /// Until this time, the model of client-go's elector believes that it is the leader.
+    /// The time until which the model of client-go's elector believes that it is the leader.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
-    /// For each action with a permit, the latest time at which it ends, on the node's clock.
+    /// The latest end of each action with a permit, on the node's clock.
     pub(crate) effects: Vec<Duration>,
-    /// For each action that was in progress when the machine was suspended, the latest time at which it ends. The
-    /// action may outlast the term, because its timeout uses a clock that stops during a suspend. Only a fencing token
-    /// could stop the action. Actions that outlast the term are counted, but are not treated as violations.
+    /// The latest end of each action that was in progress when the machine was suspended. Such an action may outlast
+    /// its term, because its timeout uses a clock that stops during a suspend. Only a fencing token could stop the
+    /// action. Actions that outlast the term are counted, but are not treated as violations.
     pub(crate) slept: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     pub(crate) usurped: Option<Instant>,
-    /// The uid of the lock when this node last observed it.
     pub(crate) knows: Option<u64>,
-    /// The versions of the lock that this node has observed, with the time of each first observation on the node's
-    /// clock.
+    /// The observed versions of the lock, with the time of each first observation on the node's clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
-    /// The time at which the last term of this node ended, on the node's clock.
+    /// The time when the node's last term ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
 }
 
@@ -66,8 +64,8 @@ pub(crate) struct Write {
 }
 
 impl Node {
-    /// Returns `true` if the write that was sent at `sent` was stored. If the node uses both halves, both halves must
-    /// have stored the write.
+    /// Returns `true` if the write that was sent at `sent` was stored. For a node that uses both halves, both halves
+    /// must have stored this write.
     pub(crate) fn has_stored(&self, sent: Duration) -> bool {
         let other_half = |write: &Write| {
             let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
@@ -86,7 +84,7 @@ impl Node {
     }
 
     /// Returns `true` if a coordinated node may send a write at `sent`. When the observed version of the lock expires,
-    /// writes are forbidden for one lease duration. No versions are recorded during a term or a release.
+    /// the node must not write for one lease duration. Nodes record no versions during a term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -97,7 +95,7 @@ impl Node {
 
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        // A halted process does nothing until it resumes, and then acts on the state that it observed last.
+        // A halted process does nothing until it resumes, and then acts on the last state that it has observed.
         let believes = self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic);
         guarded || self.has_effects() || (believes && !self.clock.is_halted())
     }
@@ -109,7 +107,7 @@ impl Node {
         }
     }
 
-    /// Disconnects the node for `span`. No message from or to the node arrives during this time.
+    /// Disconnects the node from the network for `span`. No message from or to the node arrives during this time.
     pub(crate) fn cut_off_for(&mut self, span: Duration) {
         self.cut_off_until = Instant::now() + span;
         self.watchers.clear();
@@ -131,7 +129,7 @@ impl World {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // The clock is off by less than a second at the start.
+            // The clock is initially off by less than a second.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
@@ -207,7 +205,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Updates the state of the node unless a newer process is running on it.
+    /// Updates the state of the node, unless a newer process is running on the node.
     fn update(&self, change: impl FnOnce(&mut super::State, usize)) {
         let mut state = self.world.lock();
         if state.nodes[self.index].incarnation == self.incarnation {
@@ -227,7 +225,7 @@ impl Process {
         elector.run(&stop, callbacks).await;
     }
 
-    /// A term's work. The work makes steps, and sometimes starts an action that continues independently.
+    /// Runs the work of a term, which makes steps and sometimes starts an action that continues independently.
     async fn work(self, leadership: Leadership, clock: Arc<NodeClock>) {
         self.update(|state, node| state.started(node, &leadership));
         let _rest = Rest(&self);

@@ -1,5 +1,4 @@
-//! The invariants that are checked in each simulated cluster. `tests/ROWS.md` lists the invariants by number, such as
-//! S1.
+//! The invariants of each simulated cluster. `tests/ROWS.md` lists these invariants (rules) by number, such as S1.
 
 use std::time::Duration;
 
@@ -18,8 +17,8 @@ impl State {
         }
     }
 
-    /// Checks that at most one node leads, and that the leader's write was stored before it led. A node that uses both
-    /// halves must have stored its write in both of them (rules S1, S2, S3 and S17).
+    /// Checks that at most one node leads, and that its write was stored before it led. If this node uses both halves,
+    /// both halves must have stored its write (rules S1, S2, S3 and S17).
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -40,8 +39,8 @@ impl State {
         });
     }
 
-    /// Counts actions that were in progress during a suspend and that resume while another node is the leader. Each of
-    /// these actions is counted only once.
+    /// Counts actions that were in progress during a suspend and that resume while another node is the leader. Counts
+    /// each of these actions only once.
     fn outlive(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -86,14 +85,14 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // Skip nodes that use both halves, because such a node reads both halves before it uses their state.
+        // Skip nodes that use both halves, because such a node evaluates a half only after reading both.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // If a record with the node's name does not belong to one of the node's terms, it counts as another
-            // holder's record (rule S13).
+            // A record with the node's name counts as another holder's record if it does not belong to one of the
+            // node's terms (rule S13).
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -110,11 +109,11 @@ impl State {
         }
     }
 
-    /// Checks the beginning of a term. The previous term of the node must have ended (rule S11), and the fencing token
-    /// must be greater than all earlier tokens (rule S8).
+    /// Checks the beginning of a node's term. The node's previous term must have ended (rule S11), and the fencing
+    /// token must be greater than all earlier tokens (rule S8).
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
-        // If the lock consists of two halves, the fencing token is the version of the secondary half.
+        // If the lock consists of two halves, the fencing token is the secondary half's version.
         let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
             (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
             _ => began,
@@ -157,7 +156,7 @@ impl State {
         self.rule(over && !works, || format!("S11: {identity} was notified of {reason} before its work had ended"));
     }
 
-    /// Checks that the same leader is never reported twice in a row (rule S11).
+    /// Checks that no leader is reported twice in a row (rule S11).
     pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
         let last = self.nodes[node].last_leader.replace(leader.into());
         let identity = self.nodes[node].identity.clone();
@@ -181,8 +180,8 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // Another program may have written a record with the node's name. Such a record counts as another holder's
-        // record (rule S13 in `tests/ROWS.md`).
+        // A record with the node's name may have been written by another program. Such a record counts as another
+        // holder's record (rule S13 in `tests/ROWS.md`).
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -190,8 +189,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // The new leader must have observed an unchanged record for the lease duration in the record, even if
-            // clocks were set (rules S6 and S15).
+            // The new leader must have observed an unchanged record for the record's lease duration, even if clocks
+            // were set (rules S6 and S15).
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;
@@ -206,7 +205,7 @@ impl State {
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        // Each half stores its own transition count. A write computes both counts from the count in the primary half.
+        // Each half stores a separate transition count. A write computes both counts from the primary half's count.
         self.rule(of_both || counted == 1, || {
             format!("S9: a change to {identity} changes the transitions by {counted}")
         });

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, iter, thread};
 
 /// Simulates many clusters with different seeds, in parallel on all processors. Returns the results of all simulations
-/// and the first seed. The first seed is random unless `PINTLE_SEED` is set.
+/// and the first seed, which is random unless `PINTLE_SEED` is set.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
     let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
     let next = AtomicU64::new(0);

@@ -26,8 +26,8 @@ pub(crate) const QUIET: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults. The rates of two clocks differ by at most a factor of `(1 + 0.19) / (1 - 0.19)`. The limit for the
-/// default durations, 15 s / 10 s, is slightly higher.
+/// The usual faults. The rates of two clocks differ by at most a factor of `(1 + 0.19) / (1 - 0.19)`. The default
+/// durations, 15 s / 10 s, allow a slightly larger factor.
 pub(crate) const STORM: Chaos = Chaos {
     nodes: 4,
     rate_error: 0.19,
@@ -52,20 +52,21 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// The usual faults, plus suspended machines and paused virtual machines. These faults do not set wall clocks.
+/// The usual faults, plus suspended machines and paused virtual machines. Wall clocks are not set.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// Coordinated elections. The control plane compares renew times, so each wall clock may be off by at most two seconds.
+/// The faults of coordinated elections. The control plane compares renew times with its clock, so each wall clock may
+/// be off by at most two seconds.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// Only the faults that client-go's elector survives. In client-go, the leader's work may continue for
-/// `retry_period + renew_deadline` after a response.
+/// The faults that client-go's elector survives. In client-go, the leader's work may continue for `retry_period +
+/// renew_deadline` after a response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Runs a world for two minutes with faults, and then without faults until the last lease has expired even on the
-/// slowest clock.
+/// Runs a world for two minutes with faults, and then without faults until the last lease has expired on the slowest
+/// clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;

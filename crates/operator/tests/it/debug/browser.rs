@@ -15,7 +15,7 @@ const PROGRAMS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 const ESCAPED: &str = "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;\"'&amp;\u{fffd}[31m";
 
 /// Opens the page in light mode, in dark mode, and with the screen size of a phone. The screenshots remain in
-/// `target/debug-page/` for manual inspection.
+/// `target/debug-page/` for a manual inspection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs Chromium; `cargo xtask ci --only browser` runs it"]
 async fn page_shows_all_problems_in_chromium() {
@@ -51,7 +51,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
 }
 
-/// Opens the page and runs its script. Returns the resulting document.
+/// Opens the page, runs its script, and returns the resulting document.
 async fn run(program: &str, profile: &Path, flags: &[String], url: &str) -> String {
     let mut command = Command::new(program);
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--dump-dom"]);

@@ -1,10 +1,10 @@
-//! Compares the JSON members that the script of the page reads with the actual members of the JSON.
+//! Compares the JSON members that the page's script reads with the members of the real JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The script's variables for parts of the JSON, with JSON pointers to examples.
+/// The script's variables that refer to parts of the JSON, with JSON pointers to examples of these parts.
 const VARIABLES: &[(&str, &str)] = &[
     ("status", ""),
     ("lease", "/leader"),
@@ -22,11 +22,11 @@ const VARIABLES: &[(&str, &str)] = &[
     ("explanation", "/explanation"),
 ];
 
-/// Members that are read in a shared function of the script, through a variable with another name.
+/// Members that a shared function of the script reads through a variable with another name.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
-/// Returns `true` if the debug page's JSON contains an example of each section. The JSON is not a consistent snapshot,
-/// so related sections may appear one after the other.
+/// Returns `true` if the debug page's JSON contains an example of each section. Related sections may appear one after
+/// the other, because the JSON is not a consistent snapshot.
 pub(super) fn is_complete(json: &Value) -> bool {
     VARIABLES.iter().all(|(_, pointer)| json.pointer(pointer).is_some_and(Value::is_object))
         && json["informers"].as_array().unwrap().iter().any(|informer| informer["last_failure"].is_object())

@@ -43,7 +43,7 @@ impl Troubles {
             let result: Result<Action> = match site.metadata.name.as_str() {
                 "broken" => Err(HOSTILE.into()),
                 "blocking" => {
-                    // `recv` returns when the sender is dropped.
+                    // Returns when the test drops the sender.
                     blocked.lock().unwrap().recv().unwrap_err();
                     Ok(Action::await_change())
                 }
@@ -77,7 +77,7 @@ impl Troubles {
         Self { address, running: Running::start(manager), unblock }
     }
 
-    /// Waits until `check` returns `true` for the JSON. Returns the accepted JSON.
+    /// Waits until `check` returns `true` for the JSON, and returns this JSON.
     pub(super) async fn eventually(&self, what: &str, check: impl Fn(&Value) -> bool) -> Value {
         self.eventually_at("/debug.json", what, check).await
     }

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use crate::error::{AuthError, in_one_line};
 
-/// Stores new tokens on a background thread. Calls of the token store never overlap. Callers wait only for a limited
-/// time, because a network file system can hang.
+/// Stores new tokens on a background thread, one call of the token store after another. Callers wait only for a
+/// limited time, because a network file system can hang.
 pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
@@ -24,7 +24,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     next: Option<Tokens>,
-    /// A channel that closes once the thread has stored all tokens, or `None` if no thread is running.
+    /// A channel that closes when the thread has stored all tokens, or `None` if no thread is running.
     keeping: Option<watch::Receiver<()>>,
 }
 
@@ -35,20 +35,18 @@ pub(super) struct Tokens {
     pub(super) refresh: Secret,
 }
 
-/// The maximum number of attempts to store tokens, and the pause between two attempts. An attempt may fail if another
-/// program is writing to the same file.
+/// The maximum number of attempts to store tokens. An attempt may fail if another program is writing to the same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
-    /// Creates a writer for `store`. `issuer` is only used in log messages.
     pub(super) fn new(store: Arc<dyn TokenStore>, issuer: &str) -> Self {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens on the background thread, and waits at most `TIMEOUT` for the result. After a timeout, the thread
-    /// continues in the background. Failures are logged.
+    /// Stores tokens on the background thread, and waits at most `TIMEOUT` for the result. After the timeout, the
+    /// thread continues in the background. Failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
         if tokio::time::timeout(TIMEOUT, end.changed()).await.is_err() {
@@ -82,7 +80,7 @@ impl TokenWriter {
 }
 
 impl Shared {
-    /// Returns the next tokens to store, or `None` if there are no more tokens and the thread must end.
+    /// Returns the next tokens to store, or `None` if the thread must end because all tokens are stored.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.state.lock();
         let next = state.next.take();

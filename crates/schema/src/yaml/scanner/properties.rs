@@ -69,7 +69,7 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Scans the characters of a tag after its start `head`. If `has_head` is false, at least one more
+    /// Scans the remaining characters of a tag that starts with `head`. If `has_head` is false, at least one more
     /// character is required.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);

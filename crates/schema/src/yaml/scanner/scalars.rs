@@ -13,7 +13,7 @@ struct Gap {
 }
 
 impl Gap {
-    /// Appends the blanks to the scalar, or the folded line breaks if the gap contains any.
+    /// Appends the folded line breaks to the scalar, or the blanks if the gap contains no line break.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -249,8 +249,8 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads empty lines and the indentation of the next line. If the indentation of the block is unknown, uses the
-    /// longest of these indentations.
+    /// Reads empty lines and the indentation of the next line. If the block's indentation is unknown, uses the longest
+    /// indentation that it has read.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {

@@ -22,7 +22,7 @@ fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     lab.running().into_iter().find(|process| *process == last.process)
 }
 
-/// Returns the leader. If there is no leader, this function returns the running process that `choice` selects.
+/// Returns the leader. If there is no leader, returns the running process that `choice` selects.
 pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String> {
     let running = lab.running();
     leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())
@@ -65,8 +65,8 @@ fn describe(write: &AuditRecord, held: &[(&str, &str)], keys: &[ObjectKey]) -> S
     format!("{user_agent} sent {verb} {resource} {namespace}/{name} while {who} led{of_key}")
 }
 
-/// The writes to each Lease of the operator, ordered by revision. Membership Leases are not included, because each
-/// replica holds its own membership Lease.
+/// The writes to each Lease of the operator, ordered by revision. Excludes membership Leases, because each replica
+/// holds its own membership Lease.
 struct Leases(BTreeMap<String, Vec<LeaseWrite>>);
 
 impl Leases {
@@ -79,8 +79,7 @@ impl Leases {
         Self(leases)
     }
 
-    /// Returns each Lease that a process held just before `revision` and that had not expired at `at`, with its
-    /// process.
+    /// Returns the Leases that were held just before `revision` and had not expired at `at`, each with its holder.
     fn held_before(&self, revision: u64, at: Instant) -> Vec<(&str, &str)> {
         let last = |writes: &'_ [LeaseWrite]| writes.iter().rposition(|lease| lease.revision < revision);
         let held = self.0.iter().filter_map(|(name, writes)| Some((name, &writes[last(writes)?])));
@@ -101,8 +100,7 @@ fn shard_of(lease: &str) -> Option<Shard> {
     Shard::all(count.parse().ok()?).nth(index)
 }
 
-/// Returns `true` if the Lease is responsible for one of `keys`, or if `keys` is empty. A Lease without a shard is
-/// responsible for all keys.
+/// Returns `true` if the Lease covers one of `keys`, or if `keys` is empty. A Lease without a shard covers all keys.
 fn covers_any(lease: &str, keys: &[ObjectKey]) -> bool {
     keys.is_empty() || shard_of(lease).is_none_or(|shard| keys.iter().any(|key| shard.has_key(key)))
 }
@@ -135,7 +133,7 @@ impl Owners {
     }
 
     /// Returns the keys that may have been reconciled when the write was sent: the key of the owner, and the key of the
-    /// object itself if it can be an owner. The list is empty if the reconciled key is unknown.
+    /// object itself if it can be an owner. Returns an empty list if the reconciled key is unknown.
     fn shard_keys(&self, write: &AuditRecord) -> Vec<ObjectKey> {
         if write.name.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Generates scripts of disturbances from a seed.
+//! Generates scripts of disturbances from seeds.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,15 +36,15 @@ pub(super) enum Event {
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader. If there is no leader, the number selects the process to kill.
+    /// Kills the leader. Without a leader, the number selects the process to kill.
     Kill(usize),
     /// Stops the leader gracefully, so that a standby can take over immediately.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script for `seed`. `steps` is the number of steps of the user. `views` are the resources that the
-    /// operator lists and watches.
+    /// Creates the script for `seed`. `steps` is the number of steps of the user. `views` contains the resources that
+    /// the operator lists and watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
         // Discard the first random value, because it is similar for consecutive seeds.
@@ -69,7 +69,7 @@ impl Script {
                 lag = Duration::from_millis(random.u64(500..8_000));
             }
             Kind::Stale => {
-                // Delay requests, so that the operator can read a state that exists only between two writes.
+                // Delay requests, so that the operator can observe the state between two writes.
                 delay = Duration::from_millis(random.u64(50..1_500));
                 for _ in 0..random.usize(2..5) {
                     let at = time(&mut random);
@@ -77,7 +77,7 @@ impl Script {
                 }
                 events.extend((0..random.usize(1..4)).map(|_| (time(&mut random), ending(&mut random))));
                 events.extend((0..random.usize(0..3)).flat_map(|_| relist(time(&mut random))));
-                // Rules start at time zero, so that they also delay the first watches.
+                // Start the rules at time zero, so that they also delay the first watches.
                 events.extend(lagging(&mut random, views).map(|rule| (Duration::ZERO, Event::Rule(rule))));
             }
             Kind::Chaos => {
@@ -108,8 +108,8 @@ fn rule(fault: Fault) -> Rule {
 }
 
 /// Returns rules that delay the operator's lists and watches of all resources, of all watched resources, or of a single
-/// resource. The rules apply to one process, as if only one of several API servers were delayed, or to most requests of
-/// all processes.
+/// resource. The rules apply either to one process, as if one of several API servers lagged behind, or to most requests
+/// of all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = if random.bool() {
         Lag::Time(Duration::from_millis(random.u64(500..30_000)))
@@ -120,8 +120,8 @@ fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let (process, probability) =
         if random.bool() { (format!("operator-{}", random.u8(1..5)), 1.0) } else { ("operator-".into(), 0.7) };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
-        // These rules also delay the watch of the Lease. Leader election is not affected, because it reads the newest
-        // version of the Lease.
+        // These rules also delay watches of Leases. Delayed watches do not affect leader election, because an elector
+        // reads the newest version of the Lease.
         0 => vec![None],
         1 if !views.is_empty() => vec![random.choice(views).cloned()],
         _ => views.iter().cloned().map(Some).collect(),
@@ -159,7 +159,8 @@ fn disturbance(random: &mut Rng, views: &[String]) -> Vec<Event> {
     vec![Event::Rule(rule)]
 }
 
-/// Breaks all watches and expires their resourceVersions, so that the operator must re-list and misses some events.
+/// Breaks all watches and expires their resourceVersions. As a result, the operator must re-list, and misses some
+/// events.
 fn relist(at: Duration) -> [(Duration, Event); 2] {
     let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
     [(at, Event::Rule(expire)), (at, Event::BreakWatches)]

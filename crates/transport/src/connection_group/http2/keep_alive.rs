@@ -13,7 +13,7 @@ use crate::connect::Conn;
 use crate::http2_config::Http2Config;
 use crate::reads::Reads;
 
-/// Sends a ping if no data has been received for `after`.
+/// Sends a ping if the connection has received no data for `after`.
 pub(crate) struct KeepAlive {
     ping: PingPong,
     after: Duration,
@@ -36,7 +36,7 @@ impl KeepAlive {
         Some(Self { ping, after, timeout: config.ping_timeout, reads, timer, is_waiting: false })
     }
 
-    /// Returns `Ready` if the response to a ping did not arrive in time.
+    /// Returns `Ready` if a ping response is overdue.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_waiting && self.ping.poll_pong(cx).is_ready() {
@@ -54,7 +54,7 @@ impl KeepAlive {
                 continue;
             }
             if self.ping.send_ping(Ping::opaque()).is_err() {
-                // The connection has ended, and the next poll of the connection returns its error.
+                // The connection has ended, and its next poll returns the error.
                 return Poll::Pending;
             }
             self.is_waiting = true;
