@@ -22,7 +22,7 @@ pub(crate) enum Xtask {
 /// Run the side-by-side benchmarks of one area and print the table.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// `cargo xtask bench --list` prints the names of all areas. `cargo xtask bench --list` prints all areas.
+    /// The area to run. `cargo xtask bench --list` prints all areas.
     pub(crate) area: Option<String>,
     /// List the areas.
     #[arg(long)]
