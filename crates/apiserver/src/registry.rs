@@ -41,7 +41,7 @@ use pintle_apimachinery::request::user::User;
 use pintle_authz::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies, Rbac, Tokens, Webhooks};
 use pintle_discovery::Documents;
 use pintle_json::Json;
-use pintle_kinds::Kinds;
+use pintle_kinds::{Kind, Kinds};
 use pintle_meta::__private::{Mutex, RwLock};
 use pintle_serving::body_budget::BodyBudget;
 use pintle_serving::offload::OffloadPermits;
@@ -140,6 +140,12 @@ impl Registry {
         drop(kinds);
         // Release the lock first, because dropping the last reference to the old set can take a long time.
         drop(old);
+    }
+
+    /// Returns `true` if `kind` is still served, and has not been replaced.
+    pub(crate) fn serves(&self, kind: &Arc<Kind>) -> bool {
+        let kinds = self.kinds();
+        kinds.resource(&kind.group, &kind.version, &kind.plural).is_some_and(|served| Arc::ptr_eq(served, kind))
     }
 
     pub(crate) fn rbac(&self) -> Rbac<'_> {

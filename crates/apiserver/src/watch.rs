@@ -188,6 +188,7 @@ impl Watcher {
         if timeout.is_zero() {
             watcher.state = WatchState::Ending;
         }
+        watcher.end_if_withdrawn();
         if watcher.fault == Some(WatchFault::Expired) {
             watcher.fail(&Failure::expired(format!("too old resource version: {version} ({revision})")));
             return Ok(watcher);
@@ -341,6 +342,14 @@ impl Watcher {
                 Ok(_) => {}
                 Err(end) => return self.end(end),
             }
+        }
+    }
+
+    /// Ends the watch if the kind was withdrawn or replaced before the feed started. Such a feed does not end by itself,
+    /// because it follows the next resource of the same name.
+    fn end_if_withdrawn(&mut self) {
+        if !self.registry.serves(&self.selection.kind) {
+            let _ = self.end(FeedEnd::Ended);
         }
     }
 
@@ -527,6 +536,7 @@ impl Watcher {
             Ok((initial, revision, feed)) => {
                 (self.feed, self.initial, self.start_revision) = (feed, Some(initial), revision);
                 self.end_mark = self.bookmarks.as_ref().map(|_| revision);
+                self.end_if_withdrawn();
             }
             Err(failure) => self.fail(&failure),
         }

@@ -23,3 +23,77 @@ impl Start {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::FutureExt;
+    use pintle_apimachinery::request::accept::Media;
+    use pintle_apimachinery::request::query::Query;
+    use pintle_json::json;
+    use pintle_kinds::RequestTarget;
+    use pintle_meta::GroupResource;
+    use pintle_storage::Expect;
+
+    use super::*;
+    use crate::config::ApiServerConfig;
+    use crate::registry::{Registry, Selection, Transform};
+    use crate::watch::{FrameShape, Watcher};
+
+    fn options(query: &str) -> ListOptions {
+        ListOptions::parse(&Query::parse(query)).expect("a valid query")
+    }
+
+    fn serve(registry: &Registry, is_served: bool) {
+        let versions = json!([{"name": "v1", "served": is_served, "storage": true}]);
+        let names = json!({"plural": "widgets", "kind": "Widget", "listKind": "WidgetList"});
+        let definition = json!({
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
+            "status": {"acceptedNames": names, "conditions": [{"type": "Established", "status": "True"}]},
+        });
+        let kinds = pintle_apiextensions::kinds(&definition);
+        assert_eq!(kinds.len(), usize::from(is_served));
+        registry.change_kinds(|known| known.replace_custom(&GroupResource::new("example.com", "widgets"), kinds));
+    }
+
+    /// Starts a watch of a custom resource that has been routed. Between the routing and the first read of the store,
+    /// the definition changes.
+    fn watch(registry: &Arc<Registry>, options: &ListOptions, change: impl FnOnce()) -> Watcher {
+        serve(registry, true);
+        let kind = registry.kinds().resource("example.com", "v1", "widgets").expect("a custom resource").clone();
+        change();
+        let selection = Selection::parse(&RequestTarget::new(kind, "", ""), options).expect("no selectors");
+        let shape = FrameShape::new(Transform::None, Media::Json, registry.clock.clone());
+        Watcher::start(registry.clone(), selection, options, shape, (None, None), None).expect("valid options")
+    }
+
+    #[tokio::test]
+    async fn watch_routed_before_a_withdrawal_ends() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let change = |is_served: &'static [bool]| {
+            let registry = registry.clone();
+            move || is_served.iter().for_each(|is_served| serve(&registry, *is_served))
+        };
+        let options = options("");
+        let mut open = watch(&registry, &options, || ());
+        assert!(open.next_piece().now_or_never().is_none());
+        for changes in [&[false][..], &[false, true]] {
+            let mut withdrawn = watch(&registry, &options, change(changes));
+            assert!(matches!(withdrawn.next_piece().now_or_never(), Some(None)), "{changes:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn watch_of_a_future_version_ends_after_a_withdrawal() {
+        let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
+        let next = registry.db.revision() + 1;
+        let options = options(&format!("resourceVersion={next}&sendInitialEvents=true"));
+        let mut waiting = watch(&registry, &options, || ());
+        assert!(waiting.next_piece().now_or_never().is_none());
+        serve(&registry, false);
+        registry.db.renew(waiting.selection.kind.resource_key());
+        registry.db.put(&"configmaps".into(), "default/a", Expect::Absent, json!({})).expect("absent");
+        assert!(matches!(waiting.next_piece().await, None));
+    }
+}
