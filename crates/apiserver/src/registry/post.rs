@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::request::options::{How, WriteOptions};
+use pintle_apimachinery::request::options::WriteOptions;
 use pintle_apimachinery::request::user::{ServiceAccountName, User};
 use pintle_authz::{Attributes, Claims, Decision, ISSUER};
 use pintle_builtin::{access_status, rules_status, token_status};
@@ -16,7 +16,6 @@ use pintle_kinds::{RequestTarget, TokenGrant};
 use super::Registry;
 use super::admission_chain;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
-use super::object_write::Write;
 use crate::registry::UpdateSource;
 
 /// The maximum number of attempts to perform the action of a POST request. The server retries the action after each
@@ -33,12 +32,15 @@ impl Registry {
         sent: Json,
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
-        let mut sent =
-            if target.subresource == Subresource::None { with_managed_fields(target, sent, by) } else { sent };
+        let mut sent = sent;
+        post_handler.defaults(&mut sent);
+        // As in kube-apiserver, the managed fields contain the status of the request, which the handler then ignores.
+        let body = post_handler.body(target, sent.text("/apiVersion"));
+        by.track(&body, None, &mut sent, target.subresource);
+        sent.unset("status");
         if target.kind.is_namespaced() && !post_handler.is_read_only() {
             self.check_namespace_is_open(&target.kind, &target.namespace, &target.name)?;
         }
-        post_handler.defaults(&mut sent);
         admission_chain::admit(self, &mut attributes_of(target, &mut sent, by))?;
         let user = &by.requester().user;
         let context = self.context(user);
@@ -177,26 +179,20 @@ fn attributes_of<'a>(target: &'a RequestTarget, sent: &'a mut Json, by: &'a Writ
     }
 }
 
-/// Adds managed fields to the object of a POST request that performs an action. No other phase of the write pipeline
-/// applies, because the object is not stored.
-fn with_managed_fields(target: &RequestTarget, mut new: Json, by: &Writer<'_>) -> Json {
-    new.unset("status");
-    let mut write = Write { target, old: None, new, by, how: How::Post, has_labels: false };
-    write.track();
-    write.new
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use pintle_apimachinery::cluster::Context;
+    use pintle_apimachinery::request::Requester;
     use pintle_kinds::Kind;
-    use pintle_storage::Expect;
+    use pintle_storage::{Charge, Expect};
+    use tokio::time::Instant;
 
     use super::*;
     use crate::config::ApiServerConfig;
+    use crate::registry::Plugin;
 
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
@@ -262,6 +258,52 @@ mod tests {
         let budget = registry.db.get("poddisruptionbudgets.policy", "default/b").expect("the budget exists").decode();
         let left = budget.integer("/status/disruptionsAllowed").expect("a number");
         (outcome.err().map(|failure| failure.code()), registry.db.get("pods", "default/p").is_some(), left)
+    }
+
+    /// Evaluates a request until its deadline has passed.
+    #[derive(Debug)]
+    struct SlowAdmission;
+
+    impl Plugin for SlowAdmission {
+        fn validate(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+            while request.by.deadline.is_some() && !request.by.is_timed_out() {
+                std::hint::spin_loop();
+            }
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn post_action_changes_nothing_after_its_deadline() {
+        let mut registry = Registry::new(ApiServerConfig::default(), None);
+        registry.admission_chain.push(Arc::new(SlowAdmission));
+        let pod = json!({"metadata": {"name": "p", "namespace": "default", "uid": "1"}});
+        for (resource, key, object) in
+            [("namespaces", "default", json!({"metadata": {"name": "default"}})), ("pods", "default/p", pod)]
+        {
+            registry.db.put(&resource.into(), key, Expect::Absent, object).expect("absent");
+        }
+        let kinds = registry.kinds();
+        let pods = kinds.resource("", "v1", "pods").expect("a built-in kind");
+        let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+        for (subresource, sent) in
+            [(Subresource::Binding, binding), (Subresource::Eviction, json!({"metadata": {"name": "p"}}))]
+        {
+            let post = |deadline: Option<Instant>| {
+                let target = RequestTarget { subresource, ..RequestTarget::new(pods.clone(), "default", "p") };
+                let mut by = Requester::new(User::server());
+                by.deadline = deadline;
+                let options = WriteOptions { dry_run: deadline.is_none(), ..WriteOptions::default() };
+                let writer = Writer::new(&options, "", registry.clock.now_text()).with_requester(by);
+                let handler = pods.strategy.post_handler(subresource).expect("pods support the action");
+                let written = registry.post(handler, &target, sent.clone(), &writer);
+                written.err().map(|failure| failure.code())
+            };
+            let before = registry.db.revision();
+            assert_eq!(post(Some(Instant::now() + Duration::from_millis(20))), Some(504), "{subresource:?}");
+            assert_eq!(registry.db.revision(), before, "{subresource:?}");
+            assert_eq!(post(None), None, "{subresource:?}");
+        }
     }
 
     #[test]

@@ -251,3 +251,29 @@ async fn token_request_without_bound_name_is_a_bad_request() {
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!("Name parameter required.")), "{kind}");
     }
 }
+
+#[tokio::test]
+async fn posted_reviews_and_tokens_have_managed_fields() {
+    let server = server().await;
+    make(&server, ACCOUNTS, json!({"metadata": {"name": "a"}})).await;
+    let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned();
+    let resource = json!({"verb": "get", "resource": "pods"});
+    let review = json!({"spec": {"user": "u", "resourceAttributes": resource}, "status": {"allowed": true}});
+    let reviewed = json!({
+        "f:spec": {"f:resourceAttributes": {".": {}, "f:resource": {}, "f:verb": {}}, "f:user": {}},
+        "f:status": {"f:allowed": {}},
+    });
+    let token = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"audiences": ["x"]}});
+    let granted = json!({
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:spec": {"f:audiences": {}, "f:expirationSeconds": {}},
+    });
+    for (path, sent, subresource, fields) in
+        [(reviews, review, Json::Null, reviewed), (format!("{ACCOUNTS}/a/token"), token, json!("token"), granted)]
+    {
+        let answer = make(&server, &format!("{path}?fieldManager=m"), sent.clone()).await;
+        assert_eq!(answer["metadata"]["labels"], sent["metadata"]["labels"], "{path}");
+        let entry = &answer["metadata"]["managedFields"][0];
+        assert_eq!((&entry["manager"], &entry["subresource"]), (&json!("m"), &subresource), "{path}");
+        assert_eq!(entry["fieldsV1"], fields, "{path}");
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
-use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::object::{metadata, metadata_mut};
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::post_handler::{PostHandler, Task};
@@ -67,15 +67,13 @@ impl PostHandler for TokenRequest {
         if !wanted.is_null() {
             bind(context, target, wanted, &mut bound)?;
         }
-        let answer = json!({
-            "metadata": {
-                "name": target.name,
-                "namespace": target.namespace,
-                "uid": uid,
-                "creationTimestamp": context.time(),
-            },
-            "spec": {"expirationSeconds": seconds, "boundObjectRef": wanted},
-        });
+        let mut answer = sent.clone();
+        let metadata = metadata_mut(&mut answer);
+        metadata.set("name", target.name.as_str());
+        metadata.set("namespace", target.namespace.as_str());
+        metadata.set("uid", uid);
+        metadata.set("creationTimestamp", context.time());
+        answer["spec"] = json!({"expirationSeconds": seconds, "boundObjectRef": wanted});
         let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
         Ok(Task::Token(Box::new(TokenGrant { audiences, seconds, bound, answer })))
     }
