@@ -239,8 +239,18 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 		if slices.Contains(document.Required, tag[0]) {
 			fmt.Fprint(out, " required")
 		}
+		if kept[short(of)+"."+tag[0]] {
+			fmt.Fprint(out, " kept")
+		}
 		fmt.Fprintln(out)
 	}
+}
+
+// kept contains the lists that the server treats differently if they are empty instead of absent. An empty managedFields
+// is a request to clear the field. Empty policies of an autoscaler are invalid and have no default.
+var kept = map[string]bool{
+	"autoscaling.v2.HPAScalingRules.policies": true,
+	"meta.ObjectMeta.managedFields":           true,
 }
 
 // rounded reports whether Kubernetes' defaults round the struct's resource lists up to a milli.

@@ -99,6 +99,7 @@ impl BuiltinTypes {
             ty: self.parse_type(ty)?,
             pointer,
             always,
+            keeps_empty: false,
             required: false,
             merge: Merge::default(),
             number: Vec::new(),
@@ -111,6 +112,7 @@ impl BuiltinTypes {
                 (number, _) if number.starts_with('#') => {
                     field.number = number[1..].split('.').filter_map(|part| part.parse().ok()).collect();
                 }
+                ("kept", _) => field.keeps_empty = true,
                 ("required", _) => field.required = true,
                 ("set", _) => field.ty = field.ty.with_topology(Topology::Set),
                 ("atomic", _) => field.ty = field.ty.with_atomic(true),
@@ -181,7 +183,7 @@ mod tests {
             for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {
                 let name = word.split('=').next().unwrap();
                 assert!(
-                    ["map", "set", "atomic", "granular", "merge", "replace", "retainKeys", "key", "required"]
+                    ["map", "set", "atomic", "granular", "merge", "replace", "retainKeys", "key", "kept", "required"]
                         .contains(&name)
                 );
             }

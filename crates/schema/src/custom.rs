@@ -93,6 +93,7 @@ fn field(name: &str, ty: Type) -> Field {
         ty,
         pointer: true,
         always: false,
+        keeps_empty: false,
         required: false,
         merge: Merge::default(),
         number: Vec::new(),

@@ -8,6 +8,8 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed};
 use super::types::{Field, Scalar, Struct, Type};
 
+const OBJECT_META: &str = "meta.ObjectMeta";
+
 pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     struct_type: &'r Struct,
@@ -88,7 +90,10 @@ impl<'r> StructFields<'r> {
             (_, _, value) => value,
         };
         let value = if value.is_null() && field.always { unset_value(field) } else { value };
-        if !is_omitted(field, &value) {
+        // Only an object's own empty `managedFields` is a request to clear the field.
+        let is_in_template =
+            self.struct_type.name == OBJECT_META && self.path.is_some_and(|path| path.parent.is_some());
+        if !is_omitted(field, &value, !is_in_template) {
             self.out.insert(field.name.as_str(), value);
         } else if is_repeated {
             self.out.remove(&field.name);
@@ -133,15 +138,10 @@ fn unset_value(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.ty) }
 }
 
-/// Returns `true` if Go omits a field with this value, which is the case for most empty values.
-fn is_omitted(field: &Field, value: &Json) -> bool {
-    // Keep an empty struct, because Go always writes it. Keep an empty `managedFields`, because it is a request to
-    // clear the field. Keep the empty `policies` of an autoscaler, because they are invalid and have no default.
-    let is_kept = || {
-        field.pointer
-            || matches!(field.ty, Type::Struct { .. })
-            || ["managedFields", "policies"].contains(&&*field.name)
-    };
+/// Returns `true` if Go omits a field with this value. Go omits most empty values.
+fn is_omitted(field: &Field, value: &Json, may_keep: bool) -> bool {
+    // Go always writes an empty struct.
+    let is_kept = || field.pointer || matches!(field.ty, Type::Struct { .. }) || (field.keeps_empty && may_keep);
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }
 

@@ -187,6 +187,9 @@ pub struct Field {
     pub pointer: bool,
     /// Whether Go writes the field even if the value is empty.
     pub always: bool,
+    /// Whether the decoder keeps an empty list. The server treats such a list differently from an absent list, although
+    /// Go does not write either of them.
+    pub keeps_empty: bool,
     /// Whether OpenAPI schemas list the field as required.
     pub required: bool,
     /// How strategic merge patches merge the field.

@@ -40,6 +40,19 @@ fn decoded_object_has_the_form_that_go_writes() {
 }
 
 #[test]
+fn empty_lists_with_a_meaning_are_kept() {
+    let cleared = json!({"name": "a", "managedFields": []});
+    let template = json!({"metadata": {"managedFields": []}});
+    let deployment = json!({"metadata": cleared, "spec": {"template": template}});
+    let deployment = read("apps/v1", "Deployment", deployment).unwrap().object;
+    assert_eq!(deployment["metadata"], cleared);
+    assert_eq!(deployment["spec"]["template"]["metadata"], json!({}), "only the object itself has managed fields");
+    let behavior = json!({"scaleUp": {"policies": []}});
+    let scaler = read("autoscaling/v2", "HorizontalPodAutoscaler", json!({"spec": {"behavior": behavior}}));
+    assert_eq!(scaler.unwrap().object["spec"]["behavior"], behavior);
+}
+
+#[test]
 fn unknown_and_duplicate_fields_are_in_document_order() {
     let schema = Schema::builtin("apps/v1", "Deployment").unwrap();
     let expected = Expected { api_version: "apps/v1", schema: &schema };
