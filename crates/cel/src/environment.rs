@@ -32,6 +32,8 @@ pub struct Environment {
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
+    bindings: bool,
+    own_sizes: bool,
 }
 
 impl Environment {
@@ -95,6 +97,29 @@ impl Environment {
     pub fn with_patches(mut self) -> Self {
         self.patches = true;
         self
+    }
+
+    /// Adds the macro `cel.bind`, which only selectors of devices can use.
+    #[must_use]
+    pub fn with_bindings(mut self) -> Self {
+        self.bindings = true;
+        self
+    }
+
+    /// Estimates costs with the size limits of a schema, without a variable of its type. The schema describes the
+    /// variable that expressions read. Fields of a map have the size of the map's values.
+    #[must_use]
+    pub fn with_sizes(mut self, schema: &Arc<Schema>) -> Self {
+        (self.root_schema, self.own_sizes) = (Some(schema.clone()), true);
+        self
+    }
+
+    pub(crate) fn has_own_sizes(&self) -> bool {
+        self.own_sizes
+    }
+
+    pub(crate) fn has_bindings(&self) -> bool {
+        self.bindings
     }
 
     pub(crate) fn variable_type(&self, name: &str) -> Option<&Type> {

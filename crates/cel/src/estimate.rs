@@ -12,19 +12,20 @@ use crate::schema::Schema;
 use crate::types::Type;
 
 pub use range::CostRange;
-use sizes::{EntrySize, Place, Scopes};
+use sizes::{EntrySize, Place, Scopes, VALUES};
 
 const CREATE_LIST: CostRange = CostRange::fixed(10);
 const CREATE_MAP: CostRange = CostRange::fixed(30);
 const CREATE_OBJECT: CostRange = CostRange::fixed(40);
 const READ_NAME: CostRange = CostRange::fixed(1);
 
-/// Estimates the cost of an expression. kube-apiserver computes the same estimate for the rules of
-/// CustomResourceDefinitions.
-pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
+/// Estimates the cost of an expression. kube-apiserver makes the same estimate for the rules of
+/// CustomResourceDefinitions. If `maps_have_fields` is set, a field of a map has the size of the map's values.
+pub(crate) fn estimate(root: Option<&Schema>, maps_have_fields: bool, checked: &Checked) -> CostRange {
     let mut estimator = Estimator {
         checked,
         root,
+        maps_have_fields,
         scopes: Scopes::default(),
         places: HashMap::new(),
         sizes: HashMap::new(),
@@ -37,6 +38,7 @@ pub(crate) fn estimate(root: Option<&Schema>, checked: &Checked) -> CostRange {
 struct Estimator<'e> {
     checked: &'e Checked,
     root: Option<&'e crate::schema::Schema>,
+    maps_have_fields: bool,
     scopes: Scopes<'e>,
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
@@ -106,7 +108,12 @@ impl<'e> Estimator<'e> {
 
     fn select(&mut self, id: Id, operand: Id, field: &str) -> CostRange {
         let cost = self.cost(operand);
-        let place = self.place(operand).step(field, self.root);
+        let place = match self.place(operand) {
+            Place::Schema(schema) if self.maps_have_fields && schema.is_map() => {
+                Place::Schema(schema).step(VALUES, None)
+            }
+            place => place.step(field, self.root),
+        };
         self.places.insert(id, place);
         match self.checked.type_of(operand) {
             Type::Map(_) | Type::Object(_) => cost.plus(READ_NAME),

@@ -16,15 +16,16 @@ const MAX_CODE_POINTS: usize = 100_000;
 /// The maximum nesting depth of each grammar rule.
 const MAX_NESTING: u32 = 250;
 
-pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
+/// Parses an expression. The macro `cel.bind` is expanded only if `has_bindings` is set.
+pub(crate) fn parse(text: &str, has_bindings: bool) -> Result<Ast, CompileError> {
     let size = text.chars().count();
     if size > MAX_CODE_POINTS {
         let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}");
         return Err(CompileError::new(text, vec![Issue::whole(message)]));
     }
     let (tokens, issues) = lexer::tokens(text);
-    let mut parser =
-        Parser { tokens, next: 0, nesting: Nesting::default(), closers: Vec::new(), builder: Builder::new(issues) };
+    let builder = Builder::new(issues, has_bindings);
+    let mut parser = Parser { tokens, next: 0, nesting: Nesting::default(), closers: Vec::new(), builder };
     let root = parser.start();
     let mut issues = parser.builder.issues;
     let root = match root {
@@ -200,7 +201,7 @@ mod tests {
     use super::parse;
 
     fn message(text: &str) -> String {
-        parse(text).map_or_else(|error| error.to_string(), |_| "accepted".into())
+        parse(text, false).map_or_else(|error| error.to_string(), |_| "accepted".into())
     }
 
     #[test]

@@ -25,6 +25,7 @@ struct Compiled {
     planned: Planned,
     checked: Checked,
     root: Option<Arc<Schema>>,
+    maps_have_fields: bool,
 }
 
 /// The result of an expression, and the cost of its evaluation.
@@ -44,11 +45,12 @@ impl Environment {
     /// Returns an error if the expression has syntax or type errors, or if the evaluation of a constant subexpression
     /// fails. The error messages are the same as in cel-go.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
-        let ast = parser::parse(text)?;
+        let ast = parser::parse(text, self.has_bindings())?;
         let checked = checker::check(self, text, ast)?;
+        let maps_have_fields = self.has_own_sizes();
         let planned = plan::plan(&checked);
         let planned = planned.map_err(|failure| CompileError::of_constant(text, failure.message()))?;
-        Ok(Program(Arc::new(Compiled { planned, checked, root: self.root_schema().cloned() })))
+        Ok(Program(Arc::new(Compiled { planned, checked, root: self.root_schema().cloned(), maps_have_fields })))
     }
 }
 
@@ -67,7 +69,7 @@ impl Program {
     ///
     /// The estimate assumes that strings and lists without a size limit have the maximum size that fits into a request.
     pub fn estimate(&self) -> CostRange {
-        estimate::estimate(self.0.root.as_deref(), &self.0.checked)
+        estimate::estimate(self.0.root.as_deref(), self.0.maps_have_fields, &self.0.checked)
     }
 
     /// Evaluates the expression with a maximum cost of `budget`.

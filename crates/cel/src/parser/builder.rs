@@ -27,11 +27,13 @@ pub(super) struct Builder {
     pub(super) exprs: Vec<Expr>,
     pub(super) issues: Vec<Issue>,
     depths: Vec<Depth>,
+    /// Whether to expand the macro `cel.bind`.
+    pub(super) has_bindings: bool,
 }
 
 impl Builder {
-    pub(super) fn new(issues: Vec<Issue>) -> Self {
-        Self { exprs: Vec::new(), issues, depths: Vec::new() }
+    pub(super) fn new(issues: Vec<Issue>, has_bindings: bool) -> Self {
+        Self { exprs: Vec::new(), issues, depths: Vec::new(), has_bindings }
     }
 
     pub(super) fn kind(&self, id: Id) -> &Kind {

@@ -71,6 +71,7 @@ fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id
         ("optMap", [var, value]) => make.opt_map(*var, *value),
         ("optFlatMap", [var, value]) => make.opt_flat_map(*var, *value),
         ("sortBy", [var, key]) => make.sort_by(*var, *key),
+        ("bind", [var, value, body]) if make.is_cel_namespace() => make.bind_value(*var, *value, *body),
         _ => Ok(None),
     }
 }
@@ -251,6 +252,20 @@ impl Expansion<'_> {
         let (var, accumulator) = (UNUSED.into(), name.clone());
         let fold = Fold { range, var, second_var: None, accumulator, init: value, condition, step, result };
         self.builder.push(self.at, Kind::Fold(Box::new(fold)))
+    }
+
+    /// Returns `true` if the macro's receiver is the namespace `cel`, and the environment has bindings.
+    fn is_cel_namespace(&self) -> bool {
+        self.builder.has_bindings && self.name_of(self.target).is_some_and(|name| &*name == "cel")
+    }
+
+    fn bind_value(&mut self, var: Id, value: Id, body: Id) -> Parsed<Option<Id>> {
+        let Some(name) = self.name_of(var) else {
+            let at = self.builder.at(var);
+            return refuse(self.builder, at, "cel.bind() variable names must be simple identifiers");
+        };
+        let step = self.builder.ident(self.at, &name)?;
+        self.bind(&name, value, step, body).map(Some)
     }
 
     fn bind_optional(&mut self, name: &Arc<str>, value: Id) -> Parsed {
