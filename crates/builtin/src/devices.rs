@@ -1,9 +1,13 @@
 //! The `resource.k8s.io` kinds: devices, and claims through which pods request devices.
 
+mod capacity;
 mod claim_errors;
+mod claim_status;
 mod device_class;
+mod device_errors;
 mod resource_claim;
 mod resource_slice;
+mod selector;
 mod slice_errors;
 
 use pintle_json::Json;

@@ -1,4 +1,4 @@
-//! Validates device requests, constraints and configurations. CEL expressions are not compiled.
+//! Validates device requests, constraints and configurations.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,40 +8,62 @@ use pintle_apimachinery::validate::{
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 
+use super::selector::expression_error;
+
 const MAX_ITEMS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
 const MAX_DRIVER: usize = 63;
 const MAX_IDENTIFIER: usize = 32;
 const MAX_PARAMETERS: usize = 10 * 1024;
-const MAX_EXPRESSION: usize = 10 * 1024;
 const WHICH_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
-type Names<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+/// The names of the requests with the names of their alternatives.
+pub(super) type Names<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 pub(super) fn claim_errors(spec: &Json, path: &str) -> FieldErrors {
     let devices = &spec["devices"];
-    let alternatives = |request| Json::list(request, "/firstAvailable").map(|it| it.text("/name")).collect();
-    let names: Names<'_> =
-        devices.list("/requests").map(|request| (request.text("/name"), alternatives(request))).collect();
+    let names = request_names(devices);
     let check = items(Check::at(devices, &format!("{path}.devices")), "requests", MAX_ITEMS, request_errors);
     let check = items(check, "constraints", MAX_ITEMS, |constraint| constraint_errors(constraint, &names));
     items(check, "config", MAX_ITEMS, |config| configuration_errors(reference_errors(config, &names))).done()
 }
 
+/// Returns the names of the requests in a claim.
+pub(super) fn request_names(devices: &Json) -> Names<'_> {
+    let alternatives = |request| Json::list(request, "/firstAvailable").map(|it| it.text("/name")).collect();
+    devices.list("/requests").map(|request| (request.text("/name"), alternatives(request))).collect()
+}
+
+/// Validates the spec of a DeviceClass.
 pub(super) fn class_errors(spec: &Json) -> FieldErrors {
     let check = items(Check::at(spec, "spec"), "selectors", MAX_ITEMS, selector_errors);
     items(check, "config", MAX_ITEMS, configuration_errors).done()
 }
 
-/// Validates the items of a list. Equal strings, and objects with the same name, are duplicates.
-fn items<'a>(check: Check<'a>, field: &str, most: usize, rules: impl Fn(Check<'a>) -> Check<'a>) -> Check<'a> {
+/// Validates the items of a list. Items with the same name, and equal strings, are duplicates.
+pub(super) fn items<'a>(
+    check: Check<'a>,
+    field: &str,
+    most: usize,
+    rules: impl Fn(Check<'a>) -> Check<'a>,
+) -> Check<'a> {
+    keyed_items(check, (field, "name"), most, rules)
+}
+
+/// Validates the items of a list. Items with the same value of the member `key`, and equal strings, are duplicates.
+pub(super) fn keyed_items<'a>(
+    check: Check<'a>,
+    (field, key): (&str, &str),
+    most: usize,
+    rules: impl Fn(Check<'a>) -> Check<'a>,
+) -> Check<'a> {
     let all = check.object()[field].as_array().map_or(&[][..], Vec::as_slice);
     if all.len() > most {
         return check.refuse(true, || FieldError::too_many(field, all.len(), most));
     }
     let mut seen = HashSet::new();
-    let names = all.iter().map(|item| if item.is_object() { item.get("name").unwrap_or(&Json::Null) } else { item });
+    let names = all.iter().map(|item| if item.is_object() { item.get(key).unwrap_or(&Json::Null) } else { item });
     let duplicates: Vec<_> = names
         .enumerate()
         .filter(|(_, name)| !name.is_null() && !seen.insert(*name))
@@ -91,8 +113,8 @@ fn device_errors(device: Check<'_>) -> Check<'_> {
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let missing = !selector.object().has("/cel");
     selector.required_if(missing, "cel", "").inside("cel", |cel| {
-        let length = cel.object().text("/expression").len();
-        cel.refuse(length > MAX_EXPRESSION, || FieldError::too_long("expression", MAX_EXPRESSION))
+        let error = expression_error(&cel.path("expression"), cel.object().text("/expression"));
+        cel.also(error)
     })
 }
 
@@ -117,22 +139,27 @@ fn toleration_errors(toleration: Check<'_>) -> Check<'_> {
 }
 
 /// Validates the names of requests in a constraint or a configuration.
-fn reference_errors<'a>(check: Check<'a>, names: &Names<'_>) -> Check<'a> {
+pub(super) fn reference_errors<'a>(check: Check<'a>, names: &Names<'_>) -> Check<'a> {
+    items(check, "requests", MAX_ITEMS, |reference| {
+        let name = reference.object().as_str().unwrap_or_default();
+        request_name_errors(reference, "", name, names)
+    })
+}
+
+/// Validates the name of a request, or of a request and one of its alternatives.
+pub(super) fn request_name_errors<'a>(check: Check<'a>, field: &str, name: &str, names: &Names<'_>) -> Check<'a> {
     let is_known = |name: &str| match name.split_once('/') {
         None => names.contains_key(name),
         Some((request, alternative)) => names.get(request).is_some_and(|known| known.contains(alternative)),
     };
-    items(check, "requests", MAX_ITEMS, |reference| {
-        let name = reference.object().as_str().unwrap_or_default();
-        let parts: Vec<&str> = name.split('/').collect();
-        let faults = parts.iter().filter(|_| parts.len() <= 2).flat_map(|part| {
-            let why = name_errors(NameRule::Label, part, false);
-            why.into_iter().map(move |why| (*part, why))
-        });
-        let faults: Vec<_> = faults.collect();
-        let reference = faults.iter().fold(reference, |check, (part, why)| check.invalid_text_if(true, "", part, why));
-        reference.invalid_text_if(!is_known(name), "", name, WHICH_REQUEST)
-    })
+    let parts: Vec<&str> = name.split('/').collect();
+    let faults = parts.iter().filter(|_| parts.len() <= 2).flat_map(|part| {
+        let why = name_errors(NameRule::Label, part, false);
+        why.into_iter().map(move |why| (*part, why))
+    });
+    let faults: Vec<_> = faults.collect();
+    let check = faults.iter().fold(check, |check, (part, why)| check.invalid_text_if(true, field, part, why));
+    check.invalid_text_if(!is_known(name), field, name, WHICH_REQUEST)
 }
 
 fn constraint_errors<'a>(constraint: Check<'a>, names: &Names<'_>) -> Check<'a> {
@@ -149,30 +176,33 @@ fn constraint_errors<'a>(constraint: Check<'a>, names: &Names<'_>) -> Check<'a> 
 
 fn attribute_errors(attribute: Check<'_>) -> Check<'_> {
     let name = attribute.object().as_str().unwrap_or_default();
+    let why = "a fully qualified name must be a domain and a name separated by a slash";
+    qualified_name_errors(attribute, "", name).invalid_text_if(!name.contains('/'), "", name, why)
+}
+
+/// Validates the name of an attribute or capacity, which can start with a domain.
+pub(super) fn qualified_name_errors<'a>(check: Check<'a>, field: &str, name: &str) -> Check<'a> {
     match name.split('/').collect::<Vec<_>>()[..] {
-        [only] => {
-            let why = "a fully qualified name must be a domain and a name separated by a slash";
-            identifier_errors(attribute, only).invalid_text_if(true, "", name, why)
-        }
+        [only] => identifier_errors(check, field, only),
         [domain, name] => {
-            let attribute = attribute.invalid_text_if(domain.is_empty(), "", "", "the domain must not be empty");
-            let attribute = if domain.is_empty() { attribute } else { driver_errors(attribute, "", domain) };
-            let attribute = attribute.invalid_text_if(name.is_empty(), "", "", "the name must not be empty");
-            if name.is_empty() { attribute } else { identifier_errors(attribute, name) }
+            let check = check.invalid_text_if(domain.is_empty(), field, "", "the domain must not be empty");
+            let check = if domain.is_empty() { check } else { driver_errors(check, field, domain) };
+            let check = check.invalid_text_if(name.is_empty(), field, "", "the name must not be empty");
+            if name.is_empty() { check } else { identifier_errors(check, field, name) }
         }
-        _ => attribute,
+        _ => check,
     }
 }
 
-fn identifier_errors<'a>(check: Check<'a>, name: &str) -> Check<'a> {
+fn identifier_errors<'a>(check: Check<'a>, field: &str, name: &str) -> Check<'a> {
     const WHY: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric \
                        characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is \
                        '[A-Za-z_][A-Za-z0-9_]*')";
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let good = is_word && name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
     check
-        .refuse(name.len() > MAX_IDENTIFIER, || FieldError::too_long("", MAX_IDENTIFIER))
-        .invalid_text_if(!good, "", name, WHY)
+        .refuse(name.len() > MAX_IDENTIFIER, || FieldError::too_long(field, MAX_IDENTIFIER))
+        .invalid_text_if(!good, field, name, WHY)
 }
 
 pub(super) fn driver_errors<'a>(check: Check<'a>, field: &str, name: &str) -> Check<'a> {
@@ -184,18 +214,29 @@ pub(super) fn driver_errors<'a>(check: Check<'a>, field: &str, name: &str) -> Ch
     why.iter().fold(check, |check, why| check.invalid_text_if(true, field, name, why))
 }
 
-fn configuration_errors(config: Check<'_>) -> Check<'_> {
+pub(super) fn configuration_errors(config: Check<'_>) -> Check<'_> {
     let missing = !config.object().has("/opaque");
     config.required_if(missing, "opaque", "").inside("opaque", |opaque| {
-        let parameters = opaque.object().get("parameters").unwrap_or(&Json::Null);
-        let long = parameters.to_string().len() > MAX_PARAMETERS;
-        let is_value = !parameters.is_null() && !parameters.is_object();
         let driver = opaque.object().text("/driver");
-        driver_errors(opaque, "driver", driver)
-            .required_if(parameters.is_null(), "parameters", "")
-            .refuse(long, || FieldError::too_long("parameters", MAX_PARAMETERS))
-            .invalid_text_if(is_value && !long, "parameters", "<value omitted>", "must be a valid JSON object")
+        let is_missing = !opaque.object().has("/parameters");
+        raw_object_errors(
+            driver_errors(opaque, "driver", driver).required_if(is_missing, "parameters", ""),
+            "parameters",
+        )
     })
+}
+
+/// Validates the size and type of a field that contains any JSON object.
+pub(super) fn raw_object_errors<'a>(check: Check<'a>, field: &str) -> Check<'a> {
+    let value = check.object().get(field).unwrap_or(&Json::Null);
+    let long = value.to_string().len() > MAX_PARAMETERS;
+    let is_value = !value.is_null() && !value.is_object();
+    check.refuse(long, || FieldError::too_long(field, MAX_PARAMETERS)).invalid_text_if(
+        is_value && !long,
+        field,
+        "<value omitted>",
+        "must be a valid JSON object",
+    )
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::claim_defaults;
 use super::claim_errors::claim_errors;
+use super::claim_status::status_errors;
 use crate::core::pod::template_metadata_errors;
 
 pub(crate) struct ResourceClaim;
@@ -23,7 +24,10 @@ impl Strategy for ResourceClaim {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
-        if subresource == Subresource::Status { FieldErrors::default() } else { immutable(new, old, &["spec"]) }
+        match subresource {
+            Subresource::Status => status_errors(new, old),
+            _ => immutable(new, old, &["spec"]),
+        }
     }
 
     fn computed_cells(&self) -> ComputedCells {

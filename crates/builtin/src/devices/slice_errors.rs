@@ -2,53 +2,66 @@
 
 use std::collections::HashSet;
 
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::check::{Check, immutable};
 
-use super::claim_errors::{driver_errors, required_label};
+use super::claim_errors::driver_errors;
+use super::device_errors::{counters_errors, device_errors};
+use crate::core::pod::placing;
 
 const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-const NOT_PER_DEVICE: &str = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
 const SELECTORS: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
-const MAX_TEXT: usize = 64;
+const MAX_DEVICES: usize = 128;
+/// The maximum number of devices if any of them has taints or consumes counters.
+const MAX_COMPLEX_DEVICES: usize = 64;
+const MAX_COUNTER_SETS: usize = 8;
 
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let spec = &object["spec"];
     let count = spec.integer("/pool/resourceSliceCount").unwrap_or(0);
     let generation = spec.integer("/pool/generation").unwrap_or(0);
     let check = driver_errors(Check::at(spec, "spec"), "driver", spec.text("/driver"))
-        .also(pool_name_errors(spec.text("/pool/name")))
+        .also(pool_name_errors(spec.text("/pool/name"), "spec.pool.name"))
         .invalid_if(count <= 0, "pool.resourceSliceCount", &count.into(), "must be greater than zero")
         .invalid_if(generation < 0, "pool.generation", &generation.into(), "must be greater than or equal to zero");
     let per_device = spec.is_true("/perDeviceNodeSelection");
     let both = spec.has("/sharedCounters") && spec.has("/devices");
-    node_errors(check)
-        .invalid_text_if(both, "", "", "only one of `sharedCounters` or `devices` is allowed")
-        .each("devices", |device, _| {
-            let nodes = ["/nodeName", "/nodeSelector", "/allNodes"].iter().any(|pointer| device.object().has(pointer));
-            device_errors(device).invalid_if(nodes && !per_device, "", &Json::Null, NOT_PER_DEVICE)
-        })
-        .also(duplicate_names(spec, "devices"))
-        .each("sharedCounters", |set, _| set.required_name("name", NameRule::Label).required("counters"))
-        .also(duplicate_names(spec, "sharedCounters"))
+    let check =
+        node_errors(check).invalid_text_if(both, "", "", "only one of `sharedCounters` or `devices` is allowed");
+    let is_complex = spec
+        .list("/devices")
+        .any(|device| ["/taints", "/consumesCounters"].iter().any(|field| device.list(field).next().is_some()));
+    let most = if is_complex { MAX_COMPLEX_DEVICES } else { MAX_DEVICES };
+    let check = named(check, "devices", most, |device| device_errors(device, per_device));
+    named(check, "sharedCounters", MAX_COUNTER_SETS, |set| counters_errors(set.required_name("name", NameRule::Label)))
         .done()
+}
+
+/// Validates the items of a list, which must have different names.
+fn named<'a>(check: Check<'a>, field: &str, most: usize, rules: impl Fn(Check<'a>) -> Check<'a>) -> Check<'a> {
+    let count = check.object().list(&format!("/{field}")).count();
+    if count > most {
+        return check.refuse(true, || FieldError::too_many(field, count, most));
+    }
+    let duplicates = duplicate_names(check.object(), field);
+    check.each(field, |item, _| rules(item)).also(duplicates)
 }
 
 pub(super) fn update_errors(new: &Json, old: &Json) -> FieldErrors {
     errors(new).and(immutable(new, old, &["spec.pool.name", "spec.driver", "spec.nodeName"]))
 }
 
-fn pool_name_errors(name: &str) -> FieldErrors {
-    const FIELD: &str = "spec.pool.name";
+/// Validates the name of a pool, whose parts are separated by slashes.
+pub(super) fn pool_name_errors(name: &str, field: &str) -> FieldErrors {
     if name.is_empty() {
-        return FieldErrors::from([FieldError::required(FIELD, "")]);
+        return FieldErrors::from([FieldError::required(field, "")]);
     }
     let faults = name.split('/').flat_map(|part| {
         let why = pintle_apimachinery::validate::name_errors(NameRule::Subdomain, part, false);
-        why.into_iter().map(move |why| FieldError::invalid_text(FIELD, part, why))
+        why.into_iter().map(move |why| FieldError::invalid_text(field, part, why))
     });
-    (name.len() > 253).then(|| FieldError::too_long(FIELD, 253)).into_iter().chain(faults).collect()
+    (name.len() > 253).then(|| FieldError::too_long(field, 253)).into_iter().chain(faults).collect()
 }
 
 fn node_errors(spec: Check<'_>) -> Check<'_> {
@@ -61,7 +74,18 @@ fn node_errors(spec: Check<'_>) -> Check<'_> {
     let node = object.at("/nodeName").and_then(Json::as_str);
     let spec = spec
         .invalid_text_if(node == Some(""), "nodeName", "", "must be either unset or set to a non-empty string")
-        .name("nodeName", NameRule::Subdomain);
+        .name("nodeName", NameRule::Subdomain)
+        .inside("nodeSelector", |selector| {
+            let terms = &selector.object()["nodeSelectorTerms"];
+            let count = terms.as_array().map_or(0, Vec::len);
+            let errors = placing::terms(selector.object(), "spec.nodeSelector");
+            selector.also(errors).invalid_if(
+                count != 1,
+                "nodeSelectorTerms",
+                terms,
+                "must have exactly one node selector term",
+            )
+        });
     let spec = ["allNodes", "perDeviceNodeSelection"].into_iter().fold(spec, |spec, field| {
         let refused = object[field] == false;
         spec.invalid_if(refused, field, &false.into(), "must be either unset or set to true")
@@ -77,52 +101,6 @@ fn duplicate_names(spec: &Json, field: &str) -> FieldErrors {
     let mut seen = HashSet::new();
     let again = spec.list(&format!("/{field}")).enumerate().filter(|(_, item)| !seen.insert(item.text("/name")));
     again.map(|(at, item)| FieldError::duplicate(format!("spec.{field}[{at}]"), &item["name"])).collect()
-}
-
-fn device_errors(device: Check<'_>) -> Check<'_> {
-    let object = device.object();
-    let device = object.members("/attributes").fold(required_label(device, "name"), |device, (name, attribute)| {
-        let path = format!("attributes[{name}]");
-        let kinds = ["int", "bool", "string", "version", "ints", "bools", "strings", "versions"];
-        let count = kinds.iter().filter(|kind| attribute.has(&format!("/{kind}"))).count();
-        let shown = if count == 0 { Json::from("") } else { attribute.clone() };
-        let version = attribute.get("version").and_then(Json::as_str);
-        let wrong = version.filter(|version| !is_semantic_version(version));
-        let why = "must be a string compatible with semver.org spec 2.0.0";
-        let long = ["string", "version"].into_iter().find(|kind| attribute.text(&format!("/{kind}")).len() > MAX_TEXT);
-        device
-            .invalid_text_if(wrong.is_some(), format!("{path}.version"), wrong.unwrap_or_default(), why)
-            .refuse(long.is_some(), || FieldError::too_long(format!("{path}.{}", long.unwrap_or_default()), MAX_TEXT))
-            .invalid_if(count != 1, path, &shown, "exactly one value must be specified")
-    });
-    device.each("taints", |taint, _| taint_errors(taint)).each("consumesCounters", |consumed, _| {
-        consumed.required("counterSet").name("counterSet", NameRule::Label).required("counters")
-    })
-}
-
-fn taint_errors(taint: Check<'_>) -> Check<'_> {
-    const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
-    let (key, value) = (taint.object().text("/key"), taint.object().text("/value"));
-    let (key_faults, value_faults) = (label_key_faults(key), label_value_faults(value));
-    let taint = key_faults.iter().fold(taint, |taint, why| taint.invalid_text_if(true, "key", key, why));
-    let taint = value_faults.iter().fold(taint, |taint, why| taint.invalid_text_if(true, "value", value, why));
-    taint.required_one_of("effect", EFFECTS)
-}
-
-fn is_semantic_version(version: &str) -> bool {
-    let is_number = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) && (part == "0" || !part.starts_with('0'))
-    };
-    let is_word =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let is_identifier =
-        |part: &str| is_word(part) && (!part.bytes().all(|byte| byte.is_ascii_digit()) || is_number(part));
-    let (version, build) = version.split_once('+').map_or((version, None), |(version, build)| (version, Some(build)));
-    let (numbers, pre) = version.split_once('-').map_or((version, None), |(numbers, pre)| (numbers, Some(pre)));
-    numbers.split('.').count() == 3
-        && numbers.split('.').all(is_number)
-        && pre.is_none_or(|pre| pre.split('.').all(is_identifier))
-        && build.is_none_or(|build| build.split('.').all(is_word))
 }
 
 #[cfg(test)]

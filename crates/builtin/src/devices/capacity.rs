@@ -1,0 +1,160 @@
+//! Validates the capacities of devices, and the policies for requests of a part of a capacity.
+
+use std::collections::HashSet;
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_schema::quantity;
+
+const MAX_VALUES: usize = 10;
+
+/// Validates a capacity. Only a capacity of a device that can be allocated several times may have a policy.
+pub(super) fn capacity_errors(capacity: &Json, path: &str, is_shared: bool) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let Some(policy) = capacity.get("requestPolicy").filter(|policy| !policy.is_null()) else { return errors };
+    let path = format!("{path}.requestPolicy");
+    if !is_shared {
+        errors.push(FieldError::forbidden(path, "allowMultipleAllocations must be true"));
+        return errors;
+    }
+    let has_values = policy.list("/validValues").next().is_some();
+    let field = match (has_values, policy.has("/validRange")) {
+        (true, true) => {
+            let why = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the same time";
+            errors.push(FieldError::forbidden(path, why));
+            return errors;
+        }
+        (true, false) => "validValues",
+        (false, true) => "validRange",
+        (false, false) => return errors,
+    };
+    match policy.get("default").and_then(Json::as_str) {
+        None => {
+            errors.push(FieldError::required(format!("{path}.default"), &format!("required when {field} is defined")))
+        }
+        Some(default) => {
+            let capacity = capacity.text("/value");
+            let policy = Policy { rules: &policy[field], path: format!("{path}.{field}"), default, capacity };
+            if has_values { policy.check_values(&mut errors) } else { policy.check_range(&mut errors) }
+        }
+    }
+    errors
+}
+
+/// The rules for the amounts that a request can ask for.
+struct Policy<'a> {
+    rules: &'a Json,
+    path: String,
+    default: &'a str,
+    capacity: &'a str,
+}
+
+impl Policy<'_> {
+    fn check_values(&self, errors: &mut FieldErrors) {
+        let values: Vec<&str> = self.rules.as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+        let field = |at: usize| format!("{}[{at}]", self.path);
+        if values.len() > MAX_VALUES {
+            errors.push(FieldError::too_many(self.path.as_str(), values.len(), MAX_VALUES));
+        } else {
+            let (mut seen, mut duplicates) = (HashSet::new(), Vec::new());
+            for (at, value) in values.iter().enumerate() {
+                let is_unsorted = at > 0 && is_less(value, values[at - 1]);
+                errors.invalid_text_if(is_unsorted, field(at), value, "values must be sorted in ascending order");
+                let why = format!("option is larger than capacity value: {}", self.capacity);
+                errors.invalid_text_if(is_less(self.capacity, value), field(at), value, why);
+                duplicates.extend((!seen.insert(quantity::nanos(value))).then_some(at));
+            }
+            duplicates.into_iter().for_each(|at| errors.push(FieldError::duplicate(field(at), &values[at].into())));
+        }
+        let is_default = |value: &&str| quantity::nanos(value) == quantity::nanos(self.default);
+        let is_valid = values.len() <= MAX_VALUES && values.iter().any(is_default);
+        let why = "default value is not valid according to the requestPolicy";
+        errors.invalid_text_if(!is_valid, self.path.as_str(), self.default, why);
+    }
+
+    fn check_range(&self, errors: &mut FieldErrors) {
+        let Self { rules, path, default, capacity } = self;
+        let part = |key: &str| rules.get(key).and_then(Json::as_str);
+        let [min_field, max_field, step_field] = ["min", "max", "step"].map(|key| format!("{path}.{key}"));
+        let Some(min) = part("min") else {
+            return errors.push(FieldError::required(min_field, "required when validRange is defined"));
+        };
+        let too_large = |what: &str| format!("{what} is larger than capacity value: {capacity}");
+        errors.invalid_text_if(is_less(capacity, min), min_field.as_str(), min, too_large("min"));
+        let why = format!("default is less than min: {min}");
+        errors.invalid_text_if(is_less(default, min), min_field.as_str(), default, why);
+        let max = part("max");
+        if let Some(max) = max {
+            errors.invalid_text_if(is_less(capacity, max), max_field.as_str(), max, too_large("max"));
+            let why = format!("min is larger than max: {max}");
+            errors.invalid_text_if(is_less(max, min), max_field.as_str(), min, why);
+            let why = format!("default is more than max: {max}");
+            errors.invalid_text_if(is_less(max, default), max_field.as_str(), default, why);
+        }
+        let Some(step) = part("step") else { return };
+        let (Some(first), Some(width)) = (quantity::nanos(min), quantity::nanos(step).filter(|width| *width != 0))
+        else {
+            return;
+        };
+        let next = quantity::nanos(capacity).zip(first.checked_add(width)).filter(|(most, next)| next > most);
+        let next = next.map(|(_, next)| (next as f64 / 1e9).to_string());
+        let why = too_large(&format!("one step {}", next.as_deref().unwrap_or_default()));
+        errors.invalid_text_if(next.is_some(), step_field.as_str(), step, why);
+        for value in [Some(*default), max].into_iter().flatten() {
+            let is_multiple = quantity::nanos(value)
+                .and_then(|nanos| nanos.checked_sub(first))
+                .is_some_and(|distance| distance % width == 0);
+            let why = format!("value is not a multiple of a given step ({step}) from ({min})");
+            errors.invalid_text_if(!is_multiple, step_field.as_str(), value, why);
+        }
+    }
+}
+
+fn is_less(one: &str, other: &str) -> bool {
+    quantity::nanos(one) < quantity::nanos(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_json::json;
+
+    #[test]
+    fn request_policies_are_validated_as_by_kube_apiserver() {
+        for (value, policy, expected) in [
+            ("4", json!({}), &[][..]),
+            ("4", json!({"default": "7"}), &[]),
+            ("4", json!({"default": "1", "validValues": ["1", "2"]}), &[]),
+            ("4", json!({"validValues": ["1"]}), &["default: Required value: required when validValues is defined"]),
+            (
+                "4",
+                json!({"default": "3", "validValues": ["2", "1", "2", "5"]}),
+                &[
+                    "validValues[1]: Invalid value: \"1\": values must be sorted in ascending order",
+                    "validValues[3]: Invalid value: \"5\": option is larger than capacity value: 4",
+                    "validValues[2]: Duplicate value: \"2\"",
+                    "validValues: Invalid value: \"3\": default value is not valid according to the requestPolicy",
+                ],
+            ),
+            (
+                "2",
+                json!({"default": "1", "validRange": {"min": "3", "max": "4", "step": "5"}}),
+                &[
+                    "validRange.min: Invalid value: \"3\": min is larger than capacity value: 2",
+                    "validRange.min: Invalid value: \"1\": default is less than min: 3",
+                    "validRange.max: Invalid value: \"4\": max is larger than capacity value: 2",
+                    "validRange.step: Invalid value: \"5\": one step 8 is larger than capacity value: 2",
+                    "validRange.step: Invalid value: \"1\": value is not a multiple of a given step (5) from (3)",
+                    "validRange.step: Invalid value: \"4\": value is not a multiple of a given step (5) from (3)",
+                ],
+            ),
+        ] {
+            let capacity = json!({"value": value, "requestPolicy": policy});
+            let found: Vec<_> = capacity_errors(&capacity, "c", true).iter().map(ToString::to_string).collect();
+            let expected: Vec<_> = expected.iter().map(|error| format!("c.requestPolicy.{error}")).collect();
+            assert_eq!(found, expected, "{policy}");
+        }
+        let refused = capacity_errors(&json!({"value": "1", "requestPolicy": {}}), "c", false);
+        assert_eq!(refused.fields(), ["c.requestPolicy"]);
+    }
+}

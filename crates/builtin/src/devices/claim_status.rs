@@ -1,0 +1,230 @@
+//! Validates the status of a ResourceClaim.
+
+use std::net::IpAddr;
+
+use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
+use pintle_json::Json;
+use pintle_kinds::check::{Check, immutable};
+
+use super::claim_errors::{
+    Names, configuration_errors, driver_errors, items, keyed_items, raw_object_errors, reference_errors,
+    request_name_errors, request_names, required_label,
+};
+use super::device_errors::binding_errors;
+use super::slice_errors::pool_name_errors;
+use crate::core::pod::placing;
+use crate::meta_conditions::condition_errors;
+
+const MAX_CONSUMERS: usize = 256;
+const MAX_RESULTS: usize = 32;
+const MAX_CONFIGURATIONS: usize = 64;
+const MAX_CONDITIONS: usize = 8;
+const MAX_ADDRESSES: usize = 16;
+const MAX_INTERFACE_NAME: usize = 256;
+const MAX_HARDWARE_ADDRESS: usize = 128;
+const UUID_LENGTH: usize = 36;
+
+/// Validates a new status. An allocation cannot change, but it can be removed when nothing uses the claim.
+pub(super) fn status_errors(new: &Json, old: &Json) -> FieldErrors {
+    let status = &new["status"];
+    let is_allocated = status.has("/allocation");
+    let has_consumers = status.list("/reservedFor").next().is_some();
+    let check = keyed_items(Check::at(status, "status"), ("reservedFor", "uid"), MAX_CONSUMERS, |consumer| {
+        consumer.required("resource").required("name").required("uid")
+    });
+    let allocated: Vec<_> = status.list("/allocation/devices/results").map(go_id).collect();
+    let check = check
+        .each("devices", |device, _| device_status_errors(device, &allocated))
+        .also(duplicate_devices(status))
+        .refuse(has_consumers && !is_allocated, || {
+            FieldError::forbidden("reservedFor", "may not be specified when `allocated` is not set")
+        });
+    if old.has("/status/allocation") {
+        let changes = if is_allocated { immutable(new, old, &["status.allocation"]) } else { FieldErrors::default() };
+        return check.also(changes).done();
+    }
+    let names = request_names(&new["spec"]["devices"]);
+    check.inside("allocation", |allocation| allocation_errors(allocation, &names)).done()
+}
+
+fn allocation_errors<'a>(allocation: Check<'a>, names: &Names<'_>) -> Check<'a> {
+    allocation
+        .inside("devices", |devices| {
+            let devices = keyed_items(devices, ("results", ""), MAX_RESULTS, |result| result_errors(result, names));
+            items(devices, "config", MAX_CONFIGURATIONS, |config| {
+                let config = config.required_one_of("source", &["FromClaim", "FromClass"]);
+                configuration_errors(reference_errors(config, names))
+            })
+        })
+        .inside("nodeSelector", |selector| {
+            let errors = placing::terms(selector.object(), "status.allocation.nodeSelector");
+            selector.also(errors)
+        })
+}
+
+fn result_errors<'a>(result: Check<'a>, names: &Names<'_>) -> Check<'a> {
+    let request = result.object().text("/request");
+    binding_errors(device_id_errors(request_name_errors(result, "request", request, names)), false)
+}
+
+/// Validates the driver, pool and name of a device, and the id of its share.
+fn device_id_errors(device: Check<'_>) -> Check<'_> {
+    let object = device.object();
+    let pool = pool_name_errors(object.text("/pool"), &device.path("pool"));
+    let share = object.get("shareID").and_then(Json::as_str);
+    let why = share.and_then(uuid_fault);
+    required_label(driver_errors(device, "driver", object.text("/driver")).also(pool), "device")
+        .refuse(why.is_some(), || {
+            FieldError::invalid_text("shareID", share.unwrap_or_default(), why.unwrap_or_default())
+        })
+}
+
+fn uuid_fault(text: &str) -> Option<String> {
+    if text.len() != UUID_LENGTH {
+        return Some(format!("error validating uid: invalid UUID length: {}", text.len()));
+    }
+    let is_valid = text.bytes().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    (!is_valid).then(|| "error validating uid: invalid UUID format".into())
+}
+
+fn device_status_errors<'a>(device: Check<'a>, allocated: &[String]) -> Check<'a> {
+    let object = device.object();
+    let id = go_id(object);
+    let device = device_id_errors(device);
+    let count = object.list("/conditions").count();
+    let conditions =
+        if count > MAX_CONDITIONS { FieldErrors::default() } else { condition_errors(object, "conditions") };
+    let conditions: Vec<_> =
+        conditions.iter().map(|error| FieldError { field: device.path(&error.field), ..error.clone() }).collect();
+    let device = device
+        .refuse(!allocated.contains(&id), || {
+            let why = format!("Invalid value: {id}: must be an allocated device in the claim");
+            FieldError::new(FieldErrorType::Invalid, "", why)
+        })
+        .refuse(count > MAX_CONDITIONS, || FieldError::too_many("conditions", count, MAX_CONDITIONS))
+        .also(conditions);
+    raw_object_errors(device, "data").inside("networkData", network_errors)
+}
+
+fn network_errors(network: Check<'_>) -> Check<'_> {
+    let object = network.object();
+    let is_long = |field: &str, most: usize| object.text(&format!("/{field}")).len() > most;
+    let network = network
+        .refuse(is_long("interfaceName", MAX_INTERFACE_NAME), || {
+            FieldError::too_long("interfaceName", MAX_INTERFACE_NAME)
+        })
+        .refuse(is_long("hardwareAddress", MAX_HARDWARE_ADDRESS), || {
+            FieldError::too_long("hardwareAddress", MAX_HARDWARE_ADDRESS)
+        });
+    items(network, "ips", MAX_ADDRESSES, |address| {
+        let field = address.path("").trim_end_matches('.').to_owned();
+        let error = address_error(address.object().as_str().unwrap_or_default(), &field);
+        address.also(error)
+    })
+}
+
+/// Validates the address of an interface with the length of its prefix. The address may have bits after the prefix.
+fn address_error(text: &str, field: &str) -> Option<FieldError> {
+    let parsed = text.split_once('/').and_then(|(address, length)| {
+        let (address, length) = (address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?);
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        (length <= most).then(|| format!("{address}/{length}"))
+    });
+    let why = match parsed {
+        None => "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".into(),
+        Some(canonical) if canonical != text => format!("must be in canonical form ({canonical:?})"),
+        Some(_) => return None,
+    };
+    Some(FieldError::invalid_text(field, text, why))
+}
+
+fn duplicate_devices(status: &Json) -> FieldErrors {
+    let ids: Vec<_> = status.list("/devices").map(go_id).collect();
+    let again = pintle_apimachinery::object::duplicates(ids.iter()).into_iter().enumerate();
+    again
+        .filter(|(_, is_duplicate)| *is_duplicate)
+        .map(|(at, _)| {
+            let why = format!("Duplicate value: {}", ids[at]);
+            FieldError::new(FieldErrorType::Duplicate, format!("status.devices[{at}]"), why)
+        })
+        .collect()
+}
+
+/// Returns the id of a device as JSON with the names and the order of the Go fields, which errors contain.
+fn go_id(device: &Json) -> String {
+    let part = |key: &str| Json::from(device.text(key));
+    format!(
+        "{{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}}",
+        part("/driver"),
+        part("/pool"),
+        part("/device"),
+        part("/shareID")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_json::json;
+
+    #[test]
+    fn claim_status_is_validated_as_by_kube_apiserver() {
+        let exact = json!({"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1});
+        let spec = json!({"devices": {"requests": [{"name": "r", "exactly": exact}]}});
+        let result = json!({"request": "r", "driver": "d.x", "pool": "p", "device": "d"});
+        let status = json!({
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+            "devices": [{"driver": "d.x", "pool": "p", "device": "d", "networkData": {"ips": ["10.0.0.1/24"]}}],
+        });
+        let claim = |status: &Json| json!({"spec": spec, "status": status});
+        for (pointer, value, expected) in [
+            ("/reservedFor/0/uid", json!("u"), &[][..]),
+            ("/reservedFor/0/uid", json!(""), &["reservedFor[0].uid"]),
+            ("/allocation", json!(null), &["devices[0]", "reservedFor"]),
+            ("/allocation/devices/results/0/request", json!("x"), &["allocation.devices.results[0].request"]),
+            (
+                "/allocation/devices/results/0/driver",
+                json!(""),
+                &["devices[0]", "allocation.devices.results[0].driver"],
+            ),
+            (
+                "/allocation/devices/results/0/shareID",
+                json!("x"),
+                &["devices[0]", "allocation.devices.results[0].shareID"],
+            ),
+            (
+                "/allocation/devices/config",
+                json!([{"source": "X"}]),
+                &["allocation.devices.config[0].source", "allocation.devices.config[0].opaque"],
+            ),
+            ("/allocation/nodeSelector", json!({}), &["allocation.nodeSelector.nodeSelectorTerms"]),
+            ("/devices/0/device", json!("e"), &["devices[0]"]),
+            ("/devices/0/data", json!([1]), &["devices[0].data"]),
+            ("/devices/0/networkData/ips/0", json!("10.0.0.1"), &["devices[0].networkData.ips[0]"]),
+            (
+                "/devices/0/conditions",
+                json!([{"type": "A", "status": "True", "reason": "R"}]),
+                &["devices[0].conditions[0].lastTransitionTime"],
+            ),
+        ] {
+            let mut changed = status.clone();
+            let (holder, key) = pointer.rsplit_once('/').expect("a pointer");
+            let holder = if holder.is_empty() { &mut changed } else { changed.at_mut(holder).expect("a parent") };
+            match key.parse::<usize>() {
+                Ok(at) => holder[at] = value,
+                Err(_) => holder.set(key, value),
+            }
+            let found = status_errors(&claim(&changed), &claim(&json!({})));
+            let expected: Vec<_> = expected.iter().map(|field| format!("status.{field}")).collect();
+            assert_eq!(found.fields(), expected, "{pointer} {changed}");
+        }
+        let mut other = status.clone();
+        other["allocation"]["devices"]["results"][0].set("adminAccess", true);
+        assert_eq!(status_errors(&claim(&other), &claim(&status)).fields(), ["status.allocation"]);
+        assert!(status_errors(&claim(&json!({})), &claim(&status)).is_empty());
+    }
+}

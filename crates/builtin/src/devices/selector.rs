@@ -1,0 +1,113 @@
+//! Compiles the CEL selectors of device requests and device classes.
+
+use std::sync::{Arc, LazyLock};
+
+use pintle_apimachinery::validate::FieldError;
+use pintle_cel::{Environment, Schema, Type};
+use pintle_json::json;
+
+const DEVICE: &str = "kubernetes.DRADevice";
+const MAX_LENGTH: usize = 10 * 1024;
+/// The maximum estimated cost of a selector.
+const MAX_COST: u64 = 1_000_000;
+
+/// The environment with the variable `device`. Attributes and capacities are maps of maps, keyed by domain and name.
+static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
+    let named = |value: Type| Type::map(Type::String, Type::map(Type::String, value));
+    let fields = [
+        ("driver", Type::String),
+        ("attributes", named(Type::Dyn)),
+        ("capacity", named(Type::object("kubernetes.Quantity"))),
+        ("allowMultipleAllocations", Type::Bool),
+    ];
+    // A character counts as 4 bytes, so the longest text has about 64 bytes.
+    let value = json!({"x-kubernetes-int-or-string": true, "maxLength": 16});
+    let names = json!({"type": "object", "maxProperties": 32, "additionalProperties": value});
+    let domains = json!({"type": "object", "maxProperties": 32, "additionalProperties": names});
+    let driver = json!({"type": "string", "maxLength": 16});
+    let sizes = json!({
+        "type": "object", "properties": {"driver": driver, "attributes": domains, "capacity": domains},
+    });
+    Environment::new()
+        .object(DEVICE, fields)
+        .variable("device", Type::object(DEVICE))
+        .with_sizes(&Arc::new(Schema::new(&sizes)))
+        .with_bindings()
+});
+
+/// Returns the error of an invalid selector. The selector must be a boolean expression, and its estimated cost is
+/// limited.
+pub(super) fn expression_error(field: &str, expression: &str) -> Option<FieldError> {
+    if expression.len() > MAX_LENGTH {
+        return Some(FieldError::too_long(field, MAX_LENGTH));
+    }
+    let program = match ENVIRONMENT.compile(expression) {
+        Ok(program) => program,
+        Err(error) => return Some(FieldError::invalid_text(field, expression, format!("compilation failed: {error}"))),
+    };
+    match program.result_type() {
+        // Attributes have any type, so only an evaluation can find a wrong type.
+        Type::Bool | Type::Dyn => {}
+        other => {
+            let why = format!("must evaluate to bool or the unknown type, not {other}");
+            return Some(FieldError::invalid_text(field, expression, why));
+        }
+    }
+    let is_complex = program.estimate().max > MAX_COST;
+    is_complex.then(|| FieldError::forbidden(field, "too complex, exceeds cost limit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(expression: &str) -> String {
+        expression_error("e", expression).map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn boolean_selectors_of_devices_are_accepted() {
+        for expression in [
+            "device.driver == 'x'",
+            "device.attributes['d'].model",
+            "device.attributes['d']['n'] > 3",
+            "device.attributes['d'].v.isGreaterThan(semver('1.2.3'))",
+            "device.capacity['d'].mem.compareTo(quantity('1Gi')) >= 0",
+            "device.allowMultipleAllocations",
+            "cel.bind(a, device.attributes['d'], a.x == 1)",
+            "device.attributes.all(k, device.attributes.all(l, device.attributes.all(m, k==l && m==k)))",
+        ] {
+            assert_eq!(error(expression), "", "{expression}");
+        }
+    }
+
+    #[test]
+    fn selector_errors_match_those_of_kube_apiserver() {
+        let nested = "device.attributes.all(k, device.attributes[k].all(j, device.attributes.all(m, \
+                      device.attributes[m].all(n, j==n))))";
+        for (expression, expected) in [
+            (
+                "device.driver",
+                "Invalid value: \"device.driver\": must evaluate to bool or the unknown type, not string",
+            ),
+            (
+                "device",
+                "Invalid value: \"device\": must evaluate to bool or the unknown type, not kubernetes.DRADevice",
+            ),
+            (
+                "has(device.x)",
+                "Invalid value: \"has(device.x)\": compilation failed: ERROR: <input>:1:4: undefined field 'x'\n | \
+                 has(device.x)\n | ...^",
+            ),
+            (
+                "self",
+                "Invalid value: \"self\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'self' (in \
+                 container '')\n | self\n | ^",
+            ),
+            (nested, "Forbidden: too complex, exceeds cost limit"),
+        ] {
+            assert_eq!(error(expression), format!("e: {expected}"), "{expression}");
+        }
+        assert!(error(&"x".repeat(MAX_LENGTH + 1)).starts_with("e: Too long"));
+    }
+}
