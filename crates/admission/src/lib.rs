@@ -31,6 +31,7 @@ pub mod quota;
 pub mod webhook;
 
 pub use amounts::Amounts;
+pub use pods::container_totals;
 
 /// A write that admission checks.
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,12 @@ pub(super) enum ContainerType {
     Init,
 }
 
+/// Returns the total `requests` or `limits` of the containers of a pod. The total does not include the resources of the
+/// pod itself and its overhead.
+pub fn container_totals(pod: &Json, side: &str) -> Amounts {
+    total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")))
+}
+
 /// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total is the
 /// greater of two values: the sum for the containers and sidecars, and the maximum while init containers run.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {

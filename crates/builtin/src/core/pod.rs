@@ -59,7 +59,8 @@ pub(crate) use pod_warnings::plugin;
 pub(crate) use port_names::port_name_errors;
 pub(crate) use priority::SYSTEM_CLASSES;
 pub(crate) use resource_amounts::{
-    limit_errors, name_of_resource as resource_name_errors, resource_errors as container_resource_errors,
+    is_exact_resource, limit_errors, name_of_resource as resource_name_errors,
+    resource_errors as container_resource_errors,
 };
 pub(crate) use spec::{template as validate_template, template_metadata};
 pub(crate) use volumes::{host_path, template_metadata_errors};

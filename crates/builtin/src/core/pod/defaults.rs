@@ -26,6 +26,8 @@ pub(super) fn pod(pod: &mut Json) {
             }
         }
     }
+    pod_resources(pod);
+    let Some(spec) = pod.member("spec") else { return };
     pod_spec(spec);
     if spec.is_true("/hostNetwork") {
         for key in ["containers", "initContainers"] {
@@ -34,8 +36,41 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// For pods with host networking, copies container ports to host ports. Callers skip pod templates, because their pods
-/// get this default later.
+/// Sets the defaults of the resources of a pod. A huge page limit defaults to the total of the containers. If the pod has
+/// limits, a request defaults to the total of the containers, or to the limit of the pod.
+fn pod_resources(pod: &mut Json) {
+    let resources = &pod["spec"]["resources"];
+    let [requests, limits] =
+        ["requests", "limits"].map(|side| resources[side].as_object().cloned().unwrap_or_default());
+    if requests.is_empty() && limits.is_empty() {
+        return;
+    }
+    let totals = |side: &str| pintle_admission::container_totals(pod, side);
+    let missing = |known: &Map, side: &str, is_wanted: fn(&str) -> bool| -> Vec<_> {
+        let wanted = totals(side).filtered(|name, _| is_wanted(name) && !known.contains_key(name));
+        wanted.iter().map(|(name, amount)| (name.to_owned(), Json::from(amount.to_string()))).collect()
+    };
+    let mut all_limits = limits.clone();
+    all_limits.extend(missing(&limits, "limits", |name| name.starts_with("hugepages-")));
+    let mut all_requests = requests.clone();
+    if !all_limits.is_empty() {
+        all_requests.extend(missing(&requests, "requests", |name| matches!(name, "cpu" | "memory")));
+        for (name, limit) in &all_limits {
+            if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
+                all_requests.entry(name.clone()).or_insert_with(|| limit.clone());
+            }
+        }
+    }
+    let resources = &mut pod["spec"]["resources"];
+    for (side, amounts) in [("requests", all_requests), ("limits", all_limits)] {
+        if !amounts.is_empty() {
+            resources.set(side, Json::Object(amounts));
+        }
+    }
+}
+
+/// For pods with host networking, copies container ports to host ports. Pod templates are not changed, because their
+/// pods get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();

@@ -17,8 +17,12 @@ pub(super) fn drop_gated_fields(spec: &mut Json) {
         }
     }
     for volume in spec.items_mut("volumes") {
-        let sources = volume.get_mut("projected").into_iter().flat_map(|projected| projected.items_mut("sources"));
-        for source in sources {
+        let Some(projected) = volume.get_mut("projected") else { continue };
+        // As in kube-apiserver, the removal replaces an empty list by null.
+        if projected["sources"].is_empty() {
+            projected.set("sources", Json::Null);
+        }
+        for source in projected.items_mut("sources") {
             source.unset("clusterTrustBundle");
             source.unset("podCertificate");
         }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
-use pintle_json::Json;
+use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_schema::quantity;
 
@@ -96,6 +96,15 @@ fn claim_errors(resources: &Json, claims: &PodClaims<'_>, path: &str) -> FieldEr
     errors
 }
 
+/// Returns a claim of a pod with the names of its Go fields, which errors contain.
+fn go_claim(claim: &Json) -> Json {
+    json!({
+        "Name": claim["name"],
+        "ResourceClaimName": claim["resourceClaimName"],
+        "ResourceClaimTemplateName": claim["resourceClaimTemplateName"],
+    })
+}
+
 pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
     let mut seen = HashSet::new();
     let duplicates: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
@@ -109,10 +118,14 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
             .name("name", NameRule::Label)
             .refuse(own && made, || {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                FieldError::invalid("", object, why)
+                FieldError::invalid("", &go_claim(object), why)
             })
             .refuse(!own && !made, || {
-                FieldError::invalid("", object, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+                FieldError::invalid(
+                    "",
+                    &go_claim(object),
+                    "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+                )
             })
             .inside("resourceClaimName", |name| name.whole_is(NameRule::Subdomain))
             .inside("resourceClaimTemplateName", |name| name.whole_is(NameRule::Subdomain))
@@ -127,6 +140,7 @@ pub(super) fn of_pod(spec: &Json, claims: &PodClaims<'_>, path: &str) -> FieldEr
     let field = format!("{path}.resources");
     let object = &spec["resources"];
     let mut errors = Check::at(object, &field)
+        .forbidden_if(spec.text("/os/name") == "windows", "", "may not be set for a windows pod")
         .forbidden_if(object.has("/claims"), "claims", "claims may not be set for Resources at pod-level")
         .done();
     errors.extend(requirements(object, &field, |field, name| {
@@ -139,10 +153,30 @@ pub(super) fn of_pod(spec: &Json, claims: &PodClaims<'_>, path: &str) -> FieldEr
         }
     }));
     errors.extend(claim_errors(object, claims, &field));
+    errors.extend(total_errors(spec, &field));
     errors.extend(container_limit_errors(spec, path));
     errors
 }
 
+/// Reports requests and huge page limits of a pod that are less than the total of its containers.
+fn total_errors(spec: &Json, path: &str) -> FieldErrors {
+    let pod = json!({"spec": {"containers": spec["containers"], "initContainers": spec["initContainers"]}});
+    let mut errors = FieldErrors::default();
+    for side in ["requests", "limits"] {
+        let totals = pintle_admission::container_totals(&pod, side);
+        for (name, amount) in spec["resources"].members(&format!("/{side}")) {
+            let is_compared = side == "requests" || name.starts_with("hugepages-");
+            let (Some(total), Some(amount)) = (totals.get(name), amount.as_str()) else { continue };
+            if is_compared && quantity::nanos(amount).is_some_and(|own| own < total.nanos()) {
+                let why = format!("must be greater than or equal to aggregate container {side} of {total}");
+                errors.push(FieldError::invalid_text(format!("{path}.{side}[{name}]"), amount, why));
+            }
+        }
+    }
+    errors
+}
+
+/// Reports containers whose limits exceed the limits of their pod.
 fn container_limit_errors(spec: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (at, container) in spec.list("/containers").enumerate() {
@@ -230,8 +264,13 @@ fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldEr
     errors
 }
 
+/// Returns `true` if the request for a resource must equal its limit.
+pub(crate) fn is_exact_resource(name: &str) -> bool {
+    !is_native(name) || name.starts_with("hugepages-")
+}
+
 fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldError> {
-    let exact = !is_native(name) || name.starts_with("hugepages-");
+    let exact = is_exact_resource(name);
     let amount = amount.as_str().unwrap_or_default();
     let Some(limit) = limits.get(name).and_then(Json::as_str) else {
         let why = "Limit must be set for non overcommitable resources";
