@@ -1,9 +1,10 @@
 //! The `APIService` kind in `apiregistration.k8s.io/v1`.
 
+use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::condition;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
-use pintle_json::Json;
+use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, ComputedCells};
@@ -22,6 +23,17 @@ pub fn delegated_spec(stored: &Stored) -> Option<Json> {
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
+    /// Marks a new local APIService as available.
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
+        if !object.has("/spec/service") {
+            let available = json!({
+                "type": "Available", "status": "True", "lastTransitionTime": context.time(),
+                "reason": "Local", "message": "Local APIServices are always available",
+            });
+            object.set("status", json!({"conditions": [available]}));
+        }
+    }
+
     fn validate_create(&self, object: &Json) -> FieldErrors {
         errors(object)
     }

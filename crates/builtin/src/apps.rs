@@ -17,7 +17,7 @@ pub(super) use stateful_set::StatefulSet;
 
 use pintle_apimachinery::selector::{selects_labels, structured};
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::{Json, Map};
+use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
 
@@ -39,8 +39,7 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
     let read = selector.map(structured);
-    // Like Go, the error message shows missing labels as `{}`.
-    let labels = template.at("/metadata/labels").cloned().unwrap_or_else(|| Map::new().into());
+    let labels = template.at("/metadata/labels").cloned().unwrap_or_default();
     let broken = selector_errors(selector.unwrap_or(&Json::Null), "spec.selector");
     let empty = selector.is_some_and(Json::is_empty);
     let unreadable = !broken.is_empty() || matches!(read, Some(None));

@@ -54,7 +54,11 @@ fn job_spec(spec: &mut Json) {
 }
 
 fn failure_policy(job_spec: &mut Json) {
-    for rule in job_spec.get_mut("podFailurePolicy").into_iter().flat_map(|policy| policy.items_mut("rules")) {
+    let Some(policy) = job_spec.get_mut("podFailurePolicy").filter(|policy| policy.is_object()) else { return };
+    if policy["rules"].is_empty() {
+        policy.set("rules", Json::Null);
+    }
+    for rule in policy.items_mut("rules") {
         for pattern in rule.items_mut("onPodConditions") {
             if pattern.text("/status").is_empty() {
                 pattern.set("status", "True");

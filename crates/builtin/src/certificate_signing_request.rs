@@ -169,7 +169,7 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
 fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
-        errors.push(FieldError::invalid_text("spec.request", object.text("/spec/request"), why));
+        errors.push(FieldError::invalid("spec.request", &object["spec"]["request"], why));
     }
     let usages: Vec<_> = object.list("/spec/usages").collect();
     errors.required_if(usages.is_empty(), "spec.usages", "");

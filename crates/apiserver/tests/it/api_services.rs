@@ -27,6 +27,17 @@ async fn available(server: &ApiServer, name: &str) -> Json {
 }
 
 #[tokio::test]
+async fn local_api_service_is_available_when_created() {
+    let server = server().await;
+    let spec = json!({"group": "a.io", "version": "v1", "groupPriorityMinimum": 10, "versionPriority": 10});
+    let service = json!({"metadata": {"name": "v1.a.io"}, "spec": spec});
+    let made = call(&server, Method::POST, &format!("{API_SERVICES}?dryRun=All"), service).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    assert_eq!(made.body["status"]["conditions"][0]["reason"], "Local");
+    assert_eq!(get(&server, &format!("{API_SERVICES}/v1.a.io")).await.code, 404);
+}
+
+#[tokio::test]
 async fn definition_versions_have_local_api_services() {
     let server = server().await;
     let version = |name: &str| json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}});

@@ -44,7 +44,11 @@ impl Strategy for CronJob {
             .not_negative(&["spec.startingDeadlineSeconds"])
             .refuse(zone.is_some_and(|zone| !is_zone(zone)), || {
                 let zone = zone.unwrap_or_default();
-                FieldError::invalid_text("spec.timeZone", zone, format!("unknown time zone {zone}"))
+                let why = match zone {
+                    "" => "timeZone must be nil or non-empty string".into(),
+                    zone => format!("unknown time zone {zone}"),
+                };
+                FieldError::invalid_text("spec.timeZone", zone, why)
             })
             .one_of("spec.concurrencyPolicy", &["Allow", "Forbid", "Replace"])
             .also(job_errors(template, "spec.jobTemplate.spec"))

@@ -7,7 +7,7 @@ use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_schema::quantity;
 
-use super::pod::{container_resource_errors, resource_name_errors};
+use super::pod::{container_resource_errors, is_exact_resource, resource_name_errors};
 
 pub(crate) struct LimitRange;
 
@@ -104,6 +104,13 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
             limit = limit.refuse(true, || FieldError::invalid_text(format!("{field}[{resource}]"), value, why));
         }
         limit = ratio_errors(limit, resource);
+        if let (Some(default), Some(request)) = (amount("default"), amount("defaultRequest"))
+            && is_exact_resource(resource)
+            && quantity::nanos(default) != quantity::nanos(request)
+        {
+            let why = format!("default value {default} must equal to defaultRequest value {request} in {resource}");
+            limit = limit.invalid_text_if(true, format!("defaultRequest[{resource}]"), request, why);
+        }
     }
     limit
 }

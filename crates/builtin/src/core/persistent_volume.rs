@@ -204,7 +204,6 @@ pub(crate) fn inline_errors(spec: &Json, path: &str) -> FieldErrors {
     let is_set = |key: &str| spec.get(key).is_some_and(|value| !value.is_empty());
     let policy = spec.text("/persistentVolumeReclaimPolicy");
     let mode = spec.at("/volumeMode").and_then(Json::as_str);
-    let class = spec.get("volumeAttributesClassName").and_then(Json::as_str);
     Check::at(spec, path)
         .forbidden_if(spec.has("/claimRef"), "claimRef", WHY)
         .forbidden_if(is_set("capacity"), "capacity", WHY)
@@ -221,11 +220,6 @@ pub(crate) fn inline_errors(spec: &Json, path: &str) -> FieldErrors {
         .refuse(mode.is_some_and(|mode| mode != "Filesystem"), || {
             let why = "may not specify volumeMode other than Filesystem in the context of inline volumes";
             FieldError::forbidden("volumeMode", why)
-        })
-        .required_if(class == Some(""), "volumeAttributesClassName", "an empty string is disallowed")
-        .name("volumeAttributesClassName", NameRule::Subdomain)
-        .refuse(class.is_some() && !spec.has("/csi"), || {
-            FieldError::required("csi", "has to be specified when using volumeAttributesClassName")
         })
         .done()
 }

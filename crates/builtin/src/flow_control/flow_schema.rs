@@ -59,8 +59,9 @@ fn errors(object: &Json) -> FieldErrors {
             precedence_is("only the schema named 'exempt' may have matchingPrecedence 1".into())
         })
         .refuse(!known, || {
-            let method = method.unwrap_or(&Json::Null);
-            FieldError::unsupported("distinguisherMethod.type", method, &["ByNamespace", "ByUser"])
+            // As in kube-apiserver, the error contains the name of the Go field.
+            let method = json!({"Type": method.map_or("", |method| method.text("/type"))});
+            FieldError::unsupported("distinguisherMethod.type", &method, &["ByNamespace", "ByUser"])
         })
         .required_if(level.is_empty(), "priorityLevelConfiguration.name", "must reference a priority level")
         .name("priorityLevelConfiguration.name", NameRule::Subdomain)
