@@ -3,8 +3,10 @@
 use std::sync::LazyLock;
 
 use pintle_json::Json;
+use pintle_schema::{ListType, Topology, Type};
 
 use super::WriteContext;
+use super::compare::{associative_list, member};
 use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
@@ -22,15 +24,15 @@ use super::versions::{Differences, cover_atomic_values};
 /// cleared. Any other well-formed list replaces the stored entries. Writes to a subresource ignore `managedFields` from
 /// the client.
 ///
-/// If the default values of list keys would use too much memory, all `managedFields` entries are cleared, because the
-/// server cannot store an object with such large default values.
+/// As in kube-apiserver, all `managedFields` entries are cleared if a list contains an item that cannot be identified,
+/// such as an item without its key. The entries are also cleared if the default values of list keys would use too much
+/// memory. The server cannot store an object with such large default values.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
         new.as_object_mut().and_then(|object| object.get_mut("metadata")?.as_object_mut()?.remove("managedFields"));
     let live = || old.and_then(Managers::read).unwrap_or_default();
     let mut managers = match &sent {
-        _ if created => Managers::default(),
         Some(sent) if ctx.subresource.is_empty() && clears(sent) => Managers::default(),
         Some(sent) if ctx.subresource.is_empty() => {
             let sent = Managers::of_entries(sent);
@@ -48,7 +50,8 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
             }
         };
         let root = ctx.schema.root();
-        if key_defaults::is_within_limit(root, old) && key_defaults::is_within_limit(root, new) {
+        let is_trackable = |object| key_defaults::is_within_limit(root, object) && is_identifiable(root, object);
+        if is_trackable(old) && is_trackable(new) {
             record(&mut managers, old, new, ctx)
         } else {
             managers = Managers::default()
@@ -102,6 +105,27 @@ pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     }
     never
 });
+
+/// Returns `true` if each item of all associative lists has a path.
+fn is_identifiable(ty: &Type, value: &Json) -> bool {
+    match value {
+        Json::Object(members) => members.iter().all(|(name, value)| is_identifiable(member(ty, name), value)),
+        Json::Array(items) => {
+            let Some(list) = associative_list(ty) else { return true };
+            items.iter().all(|item| has_path(list, item) && is_identifiable(&list.item, item))
+        }
+        _ => true,
+    }
+}
+
+fn has_path(list: &ListType, item: &Json) -> bool {
+    match &list.topology {
+        Topology::Keyed(keys) => {
+            item.is_object() && keys.iter().any(|key| key.default.is_some() || item.get(&key.name).is_some())
+        }
+        _ => !(item.is_null() || item.is_object() || item.is_array()),
+    }
+}
 
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {

@@ -75,6 +75,35 @@ fn update_takes_changed_fields_from_others() {
 }
 
 #[test]
+fn created_object_keeps_the_entries_that_it_contains() {
+    let schema = Schema::builtin("v1", "ConfigMap").unwrap();
+    let entry = json!({"manager": "other", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:k": {}, "f:gone": {}}}});
+    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "a", "managedFields": [entry]}, "data": {"k": "v"}});
+    track_update(None, &mut object, &context(&schema, "v1", "u1"));
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    let found: Vec<_> = entries.iter().map(|entry| (entry["manager"].as_str().unwrap(), &entry["fieldsV1"])).collect();
+    let own = json!({"f:data": {".": {}, "f:k": {}}});
+    assert_eq!(found, [("other", &json!({"f:data": {"f:gone": {}}})), ("u1", &own)]);
+}
+
+#[test]
+fn item_without_its_key_clears_all_entries() {
+    let schema = Schema::builtin("v1", "ServiceAccount").unwrap();
+    let account = |secret: Json| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": [secret]});
+    let mut good = account(json!({"name": "s"}));
+    track_update(None, &mut good, &context(&schema, "v1", "u1"));
+    assert_eq!(good["metadata"]["managedFields"][0]["manager"], "u1");
+    let mut bad = account(json!({"kind": "Secret"}));
+    track_update(None, &mut bad, &context(&schema, "v1", "u1"));
+    assert_eq!(bad["metadata"]["managedFields"], Json::Null);
+    let mut bad = account(json!({"kind": "Secret"}));
+    track_update(Some(&good), &mut bad, &context(&schema, "v1", "u1"));
+    assert_eq!(bad["metadata"]["managedFields"], Json::Null);
+}
+
+#[test]
 fn untracked_object_stays_untracked() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
