@@ -39,7 +39,7 @@ impl Strategy for ApiService {
     }
 
     fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
-        if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
+        if subresource == Subresource::Status { status_errors(new) } else { errors(new) }
     }
 
     fn computed_cells(&self) -> ComputedCells {
@@ -60,6 +60,17 @@ fn available(object: &Json) -> Json {
         "True" => "True".into(),
         status => format!("{status} ({})", available.text("/reason")).into(),
     }
+}
+
+fn status_errors(object: &Json) -> FieldErrors {
+    const KNOWN: &[&str] = &["True", "False", "Unknown"];
+    let wrong = object.list("/status/conditions").enumerate().filter(|(_, one)| !KNOWN.contains(&one.text("/status")));
+    wrong
+        .map(|(at, one)| {
+            let value = one.text("/status").into();
+            FieldError::unsupported(format!("status.conditions[{at}].status"), &value, KNOWN)
+        })
+        .collect()
 }
 
 fn errors(object: &Json) -> FieldErrors {

@@ -104,7 +104,10 @@ fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     }
     if number("availableReplicas") > number("readyReplicas") {
         let value = number("availableReplicas").into();
-        errors.push(FieldError::invalid("status.availableReplicas", &value, "cannot be greater than readyReplicas"));
+        // As in kube-apiserver, only the error of a StatefulSet contains the whole path.
+        let path = if parts.contains(&"currentReplicas") { "status." } else { "" };
+        let why = format!("cannot be greater than {path}readyReplicas");
+        errors.push(FieldError::invalid("status.availableReplicas", &value, why));
     }
     errors
 }

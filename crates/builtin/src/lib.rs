@@ -30,6 +30,7 @@ mod core;
 mod default_class;
 mod devices;
 mod flow_control;
+mod go_struct;
 mod horizontal_pod_autoscaler;
 mod int_or_percent;
 mod lease;

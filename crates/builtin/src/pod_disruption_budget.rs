@@ -5,7 +5,7 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::{condition, metadata, set_condition};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::selector::{selects, structured};
-use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
@@ -13,18 +13,26 @@ use pintle_kinds::post_handler::PostStep;
 use pintle_kinds::{RequestTarget, Strategy};
 use pintle_meta::{GroupResource, Reason, StatusCause, StatusDetails};
 
+use crate::go_struct::invalid_struct;
 use crate::int_or_percent::bounded_share_errors;
 use crate::meta_conditions::condition_errors;
 
 pub(crate) struct PodDisruptionBudget;
+
+const GO_FIELDS: &[(&str, &str)] = &[
+    ("minAvailable", "MinAvailable"),
+    ("selector", "Selector"),
+    ("maxUnavailable", "MaxUnavailable"),
+    ("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy"),
+];
 
 impl Strategy for PodDisruptionBudget {
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let both = object.has("/spec/minAvailable") && object.has("/spec/maxUnavailable");
         Check::of(object)
             .refuse(both, || {
-                let spec = &object["spec"];
-                FieldError::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+                let why = "minAvailable and maxUnavailable cannot be both set";
+                invalid_struct("spec", &object["spec"], GO_FIELDS, why)
             })
             .also(bounded_share_errors(object, "spec.minAvailable"))
             .also(bounded_share_errors(object, "spec.maxUnavailable"))

@@ -3,13 +3,14 @@
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::set_metadata;
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::reset::Reset;
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
+use crate::go_struct::go_struct;
 use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
 
 pub(crate) struct Deployment;
@@ -72,8 +73,10 @@ impl Strategy for Deployment {
                 errors.extend(above_100_percent(object, fewer));
             }
             _ => {
-                let value = object["spec"]["strategy"].clone();
-                errors.push(FieldError::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+                let fields = [("type", "Type"), ("rollingUpdate", "RollingUpdate")];
+                let value = go_struct(&object["spec"]["strategy"], &fields);
+                let why = format!("Unsupported value: {value}: supported values: \"Recreate\", \"RollingUpdate\"");
+                errors.push(FieldError::new(FieldErrorType::NotSupported, "spec.strategy", why));
             }
         }
         let (deadline, ready) =

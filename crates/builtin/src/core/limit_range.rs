@@ -14,10 +14,6 @@ pub(crate) struct LimitRange;
 impl Strategy for LimitRange {
     fn defaults(&self, object: &mut Json) {
         let Some(spec) = object.member("spec") else { return };
-        // Remove an empty list, because kube-apiserver stores objects as protobuf, which has no empty lists.
-        if spec["limits"].is_empty() {
-            spec.set("limits", Json::Null);
-        }
         for limit in spec.items_mut("limits").filter(|limit| limit.text("/type") == "Container") {
             for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
                 let amounts = limit[from].as_object().cloned().unwrap_or_default();
@@ -28,6 +24,14 @@ impl Strategy for LimitRange {
                 }
             }
         }
+    }
+
+    /// Replaces an empty list by null. kube-apiserver stores objects as protobuf, which has no empty lists.
+    fn to_stored(&self, mut object: Json) -> Json {
+        if let Some(spec) = object.get_mut("spec").filter(|spec| spec["limits"].is_empty()) {
+            spec.set("limits", Json::Null);
+        }
+        object
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

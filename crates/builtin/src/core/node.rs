@@ -51,11 +51,11 @@ impl Strategy for Node {
 
     /// Removes the fields of dynamic kubelet configuration, which Kubernetes no longer supports.
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        for (part, key) in [("spec", "configSource"), ("status", "config")] {
-            if let Some(part) = object.get_mut(part) {
-                part.unset(key);
-            }
-        }
+        drop_kubelet_configuration(object, &Json::Null);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Subresource) {
+        drop_kubelet_configuration(new, old);
     }
 
     fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
@@ -131,7 +131,18 @@ fn kernel(node: &Json) -> Json {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. Keeps `podCIDR` if both fields are set and differ.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If both fields are set and differ, `podCIDR` is kept.
+/// Removes the fields of dynamic kubelet configuration that the old object does not have.
+fn drop_kubelet_configuration(object: &mut Json, old: &Json) {
+    for (part, key) in [("spec", "configSource"), ("status", "config")] {
+        if !old[part].has(&format!("/{key}"))
+            && let Some(part) = object.get_mut(part)
+        {
+            part.unset(key);
+        }
+    }
+}
+
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {

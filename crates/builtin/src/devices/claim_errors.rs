@@ -9,6 +9,7 @@ use pintle_json::Json;
 use pintle_kinds::check::Check;
 
 use super::selector::expression_error;
+use crate::resource_quantities::is_extended;
 
 const MAX_ITEMS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
@@ -37,8 +38,12 @@ pub(super) fn request_names(devices: &Json) -> Names<'_> {
 
 /// Validates the spec of a DeviceClass.
 pub(super) fn class_errors(spec: &Json) -> FieldErrors {
+    let resource = spec.text("/extendedResourceName");
+    let is_wrong = spec.has("/extendedResourceName") && !is_extended(resource);
     let check = items(Check::at(spec, "spec"), "selectors", MAX_ITEMS, selector_errors);
-    items(check, "config", MAX_ITEMS, configuration_errors).done()
+    items(check, "config", MAX_ITEMS, configuration_errors)
+        .invalid_text_if(is_wrong, "extendedResourceName", resource, "must be a valid extended resource name")
+        .done()
 }
 
 /// Validates the items of a list. Items with the same name, and equal strings, are duplicates.

@@ -13,6 +13,7 @@ use super::claim_errors::{
 use super::device_errors::binding_errors;
 use super::slice_errors::pool_name_errors;
 use crate::core::pod::placing;
+use crate::go_struct::go_struct;
 use crate::meta_conditions::condition_errors;
 
 const MAX_CONSUMERS: usize = 256;
@@ -155,14 +156,9 @@ fn duplicate_devices(status: &Json) -> FieldErrors {
 
 /// Returns the id of a device as JSON with the names and the order of the Go fields, which errors contain.
 fn go_id(device: &Json) -> String {
-    let part = |key: &str| Json::from(device.text(key));
-    format!(
-        "{{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}}",
-        part("/driver"),
-        part("/pool"),
-        part("/device"),
-        part("/shareID")
-    )
+    let known = |key: &'static str| (key, Json::from(device.text(&format!("/{key}"))));
+    let device: Json = ["driver", "pool", "device", "shareID"].map(known).into_iter().collect();
+    go_struct(&device, &[("driver", "Driver"), ("pool", "Pool"), ("device", "Device"), ("shareID", "ShareID")])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use pintle_kinds::check::Check;
 use super::capacity::capacity_errors;
 use super::claim_errors::{keyed_items, qualified_name_errors, required_label};
 use crate::core::pod::placing;
+use crate::go_struct::invalid_struct;
 
 const MAX_TEXT: usize = 64;
 const MAX_ATTRIBUTES: usize = 32;
@@ -16,6 +17,17 @@ const MAX_COUNTERS: usize = 32;
 const MAX_CONDITIONS: usize = 4;
 const NOT_PER_DEVICE: &str = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
 const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+const ONE_VALUE: &str = "exactly one value must be specified";
+const GO_ATTRIBUTE: &[(&str, &str)] = &[
+    ("int", "IntValue"),
+    ("bool", "BoolValue"),
+    ("string", "StringValue"),
+    ("version", "VersionValue"),
+    ("ints", "IntValues"),
+    ("bools", "BoolValues"),
+    ("strings", "StringValues"),
+    ("versions", "VersionValues"),
+];
 const UNSET_OR_TRUE: &str = "must be either unset or set to true";
 
 pub(super) fn device_errors(device: Check<'_>, is_per_device: bool) -> Check<'_> {
@@ -117,7 +129,6 @@ fn attribute_errors<'a>(device: Check<'a>, path: &str, attribute: &Json) -> Chec
     // The lists of values belong to a feature that is off by default.
     let kinds = ["int", "bool", "string", "version"];
     let count = kinds.iter().filter(|kind| attribute.has(&format!("/{kind}"))).count();
-    let shown = if count == 0 { Json::from("") } else { attribute.clone() };
     let version = attribute.get("version").and_then(Json::as_str);
     let wrong = version.filter(|version| !is_semantic_version(version));
     let why = "must be a string compatible with semver.org spec 2.0.0";
@@ -125,7 +136,8 @@ fn attribute_errors<'a>(device: Check<'a>, path: &str, attribute: &Json) -> Chec
     device
         .invalid_text_if(wrong.is_some(), format!("{path}.version"), wrong.unwrap_or_default(), why)
         .refuse(long.is_some(), || FieldError::too_long(format!("{path}.{}", long.unwrap_or_default()), MAX_TEXT))
-        .invalid_if(count != 1, path, &shown, "exactly one value must be specified")
+        .invalid_text_if(count == 0, path, "", ONE_VALUE)
+        .refuse(count > 1, || invalid_struct(path, attribute, GO_ATTRIBUTE, ONE_VALUE))
 }
 
 fn taint_errors(taint: Check<'_>) -> Check<'_> {

@@ -14,14 +14,15 @@ pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {
     /// Replaces empty lists by null. kube-apiserver stores objects as protobuf, which has no empty lists.
-    fn defaults(&self, object: &mut Json) {
-        let Some(spec) = object.get_mut("spec") else { return };
+    fn to_stored(&self, mut object: Json) -> Json {
+        let Some(spec) = object.get_mut("spec") else { return object };
         if spec["drivers"].is_empty() {
             spec.set("drivers", Json::Null);
         }
         for driver in spec.items_mut("drivers").filter(|driver| driver["topologyKeys"].is_empty()) {
             driver.set("topologyKeys", Json::Null);
         }
+        object
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

@@ -7,6 +7,7 @@ use pintle_json::Json;
 use pintle_kinds::check::Check;
 
 use super::file_path;
+use crate::go_struct::invalid_struct;
 
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 const ID: &str = "must be between 0 and 2147483647, inclusive";
@@ -96,7 +97,11 @@ fn seccomp(context: &Json, path: &str) -> FieldErrors {
             .one_of("type", PROFILES)
             .required_if(local && !own, "localhostProfile", "must be set when seccomp type is Localhost")
             .also(if local { file } else { FieldErrors::default() })
-            .invalid_if(!local && own, "localhostProfile", profile, "can only be set when seccomp type is Localhost")
+            .refuse(!local && own, || {
+                let fields = [("type", "Type"), ("localhostProfile", "LocalhostProfile")];
+                let why = "can only be set when seccomp type is Localhost";
+                invalid_struct("localhostProfile", profile, &fields, why)
+            })
     });
     all.done()
 }
