@@ -142,10 +142,12 @@ impl Registry {
         drop(old);
     }
 
-    /// Returns `true` if `kind` is still served, and has not been replaced.
-    pub(crate) fn serves(&self, kind: &Arc<Kind>) -> bool {
+    /// Returns `true` if `kind` is still served, and no other definition or schema has replaced it.
+    pub(crate) fn serves(&self, kind: &Kind) -> bool {
         let kinds = self.kinds();
-        kinds.resource(&kind.group, &kind.version, &kind.plural).is_some_and(|served| Arc::ptr_eq(served, kind))
+        let identity = |kind: &Kind| (kind.strategy.form(), kind.strategy.definition().map(str::to_owned));
+        let served = kinds.resource(&kind.group, &kind.version, &kind.plural);
+        served.is_some_and(|served| identity(served) == identity(kind))
     }
 
     pub(crate) fn rbac(&self) -> Rbac<'_> {

@@ -45,22 +45,24 @@ mod tests {
         ListOptions::parse(&Query::parse(query)).expect("a valid query")
     }
 
-    fn serve(registry: &Registry, is_served: bool) {
-        let versions = json!([{"name": "v1", "served": is_served, "storage": true}]);
+    /// Serves the custom resource by the definition with this uid, or withdraws it if the uid is empty.
+    fn serve(registry: &Registry, uid: &str) {
+        let versions = json!([{"name": "v1", "served": !uid.is_empty(), "storage": true}]);
         let names = json!({"plural": "widgets", "kind": "Widget", "listKind": "WidgetList"});
         let definition = json!({
+            "metadata": {"uid": uid},
             "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
             "status": {"acceptedNames": names, "conditions": [{"type": "Established", "status": "True"}]},
         });
         let kinds = pintle_apiextensions::kinds(&definition);
-        assert_eq!(kinds.len(), usize::from(is_served));
+        assert_eq!(kinds.len(), usize::from(!uid.is_empty()));
         registry.change_kinds(|known| known.replace_custom(&GroupResource::new("example.com", "widgets"), kinds));
     }
 
     /// Starts a watch of a custom resource that has been routed. Between the routing and the first read of the store,
     /// the definition changes.
     fn watch(registry: &Arc<Registry>, options: &ListOptions, change: impl FnOnce()) -> Watcher {
-        serve(registry, true);
+        serve(registry, "1");
         let kind = registry.kinds().resource("example.com", "v1", "widgets").expect("a custom resource").clone();
         change();
         let selection = Selection::parse(&RequestTarget::new(kind, "", ""), options).expect("no selectors");
@@ -71,14 +73,14 @@ mod tests {
     #[tokio::test]
     async fn watch_routed_before_a_withdrawal_ends() {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
-        let change = |is_served: &'static [bool]| {
+        let change = |uids: &'static [&str]| {
             let registry = registry.clone();
-            move || is_served.iter().for_each(|is_served| serve(&registry, *is_served))
+            move || uids.iter().for_each(|uid| serve(&registry, uid))
         };
         let options = options("");
         let mut open = watch(&registry, &options, || ());
         assert!(open.next_piece().now_or_never().is_none());
-        for changes in [&[false][..], &[false, true]] {
+        for changes in [&[""][..], &["", "2"]] {
             let mut withdrawn = watch(&registry, &options, change(changes));
             assert!(matches!(withdrawn.next_piece().now_or_never(), Some(None)), "{changes:?}");
         }
@@ -91,7 +93,7 @@ mod tests {
         let options = options(&format!("resourceVersion={next}&sendInitialEvents=true"));
         let mut waiting = watch(&registry, &options, || ());
         assert!(waiting.next_piece().now_or_never().is_none());
-        serve(&registry, false);
+        serve(&registry, "");
         registry.db.renew(waiting.selection.kind.resource_key());
         registry.db.put(&"configmaps".into(), "default/a", Expect::Absent, json!({})).expect("absent");
         assert!(matches!(waiting.next_piece().await, None));
