@@ -230,9 +230,10 @@ mod tests {
             Ok(new)
         };
         registry.update(&target, &UpdateSource::Patch(&make), &by).expect("a valid object");
-        let update = |object: &Json| update_condition(&registry, kind, name, object, &Available::of(&registry, None));
+        let available = Available::of(&registry, Some(&json!({"namespace": "default", "name": "s"})));
+        let update = |object: &Json| update_condition(&registry, kind, name, object, &available);
         assert!(update(&old).is_err(), "it refers to a Service now");
         assert!(update(&read()).is_ok());
-        assert_eq!(read()["status"]["conditions"][0]["reason"], "Local");
+        assert_eq!(read()["status"]["conditions"][0]["reason"], "ServiceNotFound");
     }
 }

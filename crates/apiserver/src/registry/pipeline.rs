@@ -174,12 +174,11 @@ impl<'a> Write<'a> {
         let (kind, Some(old)) = (&self.target.kind, self.old) else { return };
         let changes =
             self.target.subresource != Subresource::Status && kind.strategy.changes_generation(&self.new, old);
+        let added = i64::from(kind.flags.maintains_generation && changes);
         let metadata = metadata_mut(&mut self.new);
         match metadata::generation(old) {
-            Some(stored) => {
-                metadata.set("generation", stored.wrapping_add(i64::from(kind.flags.maintains_generation && changes)))
-            }
-            None => metadata.unset("generation"),
+            None if added == 0 => metadata.unset("generation"),
+            stored => metadata.set("generation", stored.unwrap_or(0).wrapping_add(added)),
         };
     }
 

@@ -111,6 +111,23 @@ async fn empty_partial_metadata_list_has_null_items() {
 }
 
 #[tokio::test]
+async fn driver_generation_counts_only_changes() {
+    let server = server().await;
+    let drivers = "/apis/storage.k8s.io/v1/csidrivers";
+    let made = call(&server, Method::POST, drivers, json!({"metadata": {"name": "d"}, "spec": {}})).await;
+    assert_eq!((made.code, made.body.integer("/metadata/generation")), (201, None));
+    for (patch, generation) in [
+        (json!({"metadata": {"labels": {"a": "b"}}}), None),
+        (json!({"spec": {"requiresRepublish": true}}), Some(1)),
+        (json!({"metadata": {"generation": 7}}), Some(1)),
+        (json!({"spec": {"requiresRepublish": false}}), Some(2)),
+    ] {
+        let patched = call(&server, Method::PATCH, &format!("{drivers}/d"), patch.clone()).await;
+        assert_eq!(patched.body.integer("/metadata/generation"), generation, "{patch}");
+    }
+}
+
+#[tokio::test]
 async fn priority_class_generation_stays_one() {
     let server = server().await;
     let all = "/apis/scheduling.k8s.io/v1/priorityclasses";

@@ -1,7 +1,7 @@
 //! The `CSIDriver` kind in `storage.k8s.io/v1`.
 
 use pintle_apimachinery::cluster::Context;
-use pintle_apimachinery::object::{duplicates, set_metadata};
+use pintle_apimachinery::object::{duplicates, metadata_mut};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -14,14 +14,12 @@ pub(crate) struct CsiDriver;
 impl Strategy for CsiDriver {
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         drop_scheduling(object);
+        // As in kube-apiserver, new objects have no generation.
+        metadata_mut(object).unset("generation");
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Subresource) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
         drop_scheduling(new);
-        // Only updates change the generation. As in kube-apiserver, new objects have no generation.
-        if new.get("spec") != old.get("spec") {
-            set_metadata(new, "generation", old.integer("/metadata/generation").unwrap_or(0) + 1);
-        }
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
