@@ -255,12 +255,11 @@ impl<'a> Patcher<'a> {
         self.warn(findings);
         let Some(schema) = self.kind.schema() else { return Ok(applied) };
         let mut decoded = schema.read(applied).map_err(|why| {
-            let message = format!(
-                "failed to convert new object ({}; {}) to proper version: {why}",
-                self.qualified_name(source),
-                self.kind.gvk()
-            );
-            Failure::plain(500, message)
+            // Go writes the core group as an empty name before the slash.
+            let core = if self.kind.group.is_empty() { "/" } else { "" };
+            let (named, gvk) = (self.qualified_name(source), format!("{core}{}", self.kind.gvk()));
+            let why = format!("unable to convert unstructured object to {gvk}: {why}");
+            Failure::plain(500, format!("failed to convert new object ({named}; {gvk}) to proper version: {why}"))
         })?;
         if let Some(why) = self.kind.strategy.unconvertible(&decoded.object) {
             let (named, gvk) = (self.qualified_name(source), self.kind.gvk());

@@ -9,6 +9,7 @@ use super::Schema;
 use super::decoded::BodyError;
 use super::fields::{StructFields, survives_null, zero};
 use super::finding::{FieldPath, PathSegment, StrictFinding, push_finding};
+use super::quantity::WRONG_FORM;
 use super::scalar::ScalarError;
 use super::sink::{Name, Primitive, Seed, Sink};
 use super::types::{Scalar, Type, Union};
@@ -24,6 +25,9 @@ pub(super) struct Reader {
     /// The first error about a value. The reader continues after the error, because a later syntax error takes
     /// precedence.
     error: Option<BodyError>,
+    /// Whether the error comes from a type with its own decoder. Go then stops, and ignores the type errors before it.
+    is_final: bool,
+    /// Whether numbers in untyped values are kept unchanged.
     verbatim: bool,
     /// The items that were removed from a list because the list occurred again with fewer items. The map is keyed by
     /// the path of the list, and its items are in reverse order.
@@ -104,8 +108,23 @@ impl Reader {
         Some(text)
     }
 
-    fn fail(&mut self, why: impl FnOnce() -> String) {
-        self.error.get_or_insert_with(|| BodyError::Value(why()));
+    /// Records an error in a value of the type `ty`.
+    fn fail(&mut self, ty: &Type, why: impl FnOnce() -> String) {
+        let is_final = matches!(
+            ty,
+            Type::Scalar(
+                Scalar::Quantity
+                    | Scalar::ResourceQuantity
+                    | Scalar::IntOrString
+                    | Scalar::Time
+                    | Scalar::MicroTime
+                    | Scalar::Duration
+            )
+        );
+        if self.error.is_none() || (is_final && !self.is_final) {
+            self.error = Some(BodyError::Value(why()));
+            self.is_final = is_final;
+        }
     }
 
     /// Returns `true` if the body is a custom resource. In a custom resource, the reader also reports duplicate members
@@ -159,7 +178,7 @@ impl Sink for Typed<'_> {
             (found, _) => ScalarError::Type(found),
         };
         match (rejected, self.ty) {
-            (ScalarError::Form(text), _) => self.reader.fail(|| text),
+            (ScalarError::Form(text), ty) => self.reader.fail(ty, || text),
             (
                 ScalarError::Type(Primitive::Number(number)),
                 Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString),
@@ -271,7 +290,10 @@ impl<'r> Typed<'r> {
 
     fn mismatch(&mut self, found: &str) {
         let (ty, path) = (self.ty, self.path);
-        self.reader.fail(|| {
+        if let Type::Scalar(Scalar::Quantity | Scalar::ResourceQuantity) = ty {
+            return self.reader.fail(ty, || WRONG_FORM.into());
+        }
+        self.reader.fail(ty, || {
             let go_path = path.and_then(FieldPath::go_path);
             let target = go_path.map_or_else(|| "value".into(), |path| format!("struct field {path}"));
             format!("json: cannot unmarshal {found} into Go {target} of type {}", go_type(ty))

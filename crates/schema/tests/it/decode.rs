@@ -120,6 +120,22 @@ fn type_errors_have_gos_text() {
 }
 
 #[test]
+fn errors_of_custom_decoders_precede_type_errors() {
+    let quantity = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    for (amount, expected) in [
+        (json!("x"), quantity),
+        (json!({}), quantity),
+        (json!(true), quantity),
+        (json!(1), "json: cannot unmarshal number into Go struct field Container.spec.containers.stdin of type bool"),
+    ] {
+        let container = json!({"name": "c", "tty": 1, "resources": {"limits": {"cpu": amount}}, "stdin": 1});
+        let read = read("v1", "Pod", json!({"spec": {"containers": [container]}}));
+        let expected = format!("Pod in version \"v1\" cannot be handled as a Pod: {expected}");
+        assert_eq!(read.err(), Some(expected), "{amount}");
+    }
+}
+
+#[test]
 fn kind_and_version_of_the_body_must_match() {
     for (body, message) in [
         (json!({"kind": "Pod"}), "cannot be handled as a ConfigMap"),
