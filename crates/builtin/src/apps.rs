@@ -86,7 +86,10 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
 /// Reports status numbers that are negative or exceed the number of replicas.
 fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    for (key, value) in object.members("/status") {
+    let mut counts: Vec<_> = object.members("/status").collect();
+    let place = |key: &str| ["replicas"].iter().chain(parts).position(|part| *part == key).unwrap_or(usize::MAX);
+    counts.sort_by_key(|(key, _)| place(key));
+    for (key, value) in counts {
         if value.as_i64().is_some_and(|number| number < 0) {
             errors.push(FieldError::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));
         }

@@ -9,6 +9,8 @@ use pintle_kinds::check::{Check, immutable};
 use crate::core::inline_errors;
 use crate::core::pod::volume_plugins::driver_errors;
 
+const MAX_CODE: i64 = i32::MAX as i64;
+const CODE_RANGE: &str = "must be between 0 and 2147483647, inclusive";
 const INLINE: &str = "spec.source.inlineVolumeSpec";
 
 pub(crate) struct VolumeAttachment;
@@ -35,6 +37,8 @@ impl Strategy for VolumeAttachment {
                     .flatten(),
             )
             .child("spec.nodeName", |node| node.whole_is(NameRule::Subdomain))
+            .within("status.attachError.errorCode", 0, MAX_CODE, CODE_RANGE)
+            .within("status.detachError.errorCode", 0, MAX_CODE, CODE_RANGE)
             .done()
     }
 
