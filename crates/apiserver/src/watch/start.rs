@@ -96,6 +96,6 @@ mod tests {
         serve(&registry, "");
         registry.db.renew(waiting.selection.kind.resource_key());
         registry.db.put(&"configmaps".into(), "default/a", Expect::Absent, json!({})).expect("absent");
-        assert!(matches!(waiting.next_piece().await, None));
+        assert!(waiting.next_piece().await.is_none());
     }
 }

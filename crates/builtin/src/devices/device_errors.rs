@@ -107,14 +107,16 @@ fn node_errors(device: Check<'_>, is_per_device: bool) -> Check<'_> {
     let object = device.object();
     let given: Vec<&str> = ["nodeName", "nodeSelector", "allNodes"]
         .into_iter()
-        .filter(|field| object.has(&format!("/{field}")) && object[*field] != false && object[*field] != "")
+        .filter(|field| {
+            object.has(&format!("/{field}")) && object[*field] != false && object[*field].as_str() != Some("")
+        })
         .collect();
     if !is_per_device {
         return device.invalid_if(!given.is_empty(), "", &Json::Null, NOT_PER_DEVICE);
     }
     let listed: Vec<_> = given.iter().map(|field| format!("`{field}`")).collect();
     device
-        .invalid_text_if(object["nodeName"] == "", "nodeName", "", "must not be empty")
+        .invalid_text_if(object["nodeName"].as_str() == Some(""), "nodeName", "", "must not be empty")
         .name("nodeName", NameRule::Subdomain)
         .inside("nodeSelector", |selector| {
             let errors = placing::terms(selector.object(), selector.path("").trim_end_matches('.'));
