@@ -73,7 +73,7 @@ pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
     /// An older queued state of the object that the listener will no longer receive, if any.
-    pub untold: Option<T>,
+    pub undelivered: Option<T>,
 }
 
 /// A change to one key, as delivered by a [`CoalescingFifo`].
@@ -208,13 +208,13 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         match &self.line[place] {
             Waiting::Added { .. } => None,
             Waiting::Recreated { deletion, object } => {
-                let (untold, object) = (deletion.last.clone(), object.clone());
+                let (undelivered, object) = (deletion.last.clone(), object.clone());
                 self.line[place] = Waiting::Added { object, is_initial: false };
-                Some(Overtaken { newest: None, untold: Some(untold) })
+                Some(Overtaken { newest: None, undelivered: Some(undelivered) })
             }
             Waiting::Updated { .. } | Waiting::Deleted(_) => match self.line.remove(place)?.1 {
-                Waiting::Updated { old, new } => Some(Overtaken { newest: Some(new), untold: old }),
-                Waiting::Deleted(deletion) => Some(Overtaken { newest: None, untold: Some(deletion.last) }),
+                Waiting::Updated { old, new } => Some(Overtaken { newest: Some(new), undelivered: old }),
+                Waiting::Deleted(deletion) => Some(Overtaken { newest: None, undelivered: Some(deletion.last) }),
                 _ => None,
             },
         }

@@ -7,9 +7,9 @@ use pintle_meta::__private::Mutex;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off for all requests of a client, like client-go's `URLBackoff` for a single host. A response with status
-/// 429 or 5xx increases the back-off, and any other response resets it. A request without a response does not change
-/// the back-off.
+/// The backoff for all requests of a client, like client-go's `URLBackoff` for a single host. A response with status
+/// 429 or 5xx increases the backoff, and any other response resets it. A request without a response does not change
+/// the backoff.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 

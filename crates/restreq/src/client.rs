@@ -193,16 +193,16 @@ pub struct RestClientConfig {
     /// Whether to use HTTP/2, and how to ping idle connections. The default is [`Http2Config::of_process`], which reads
     /// environment variables.
     pub http2: Http2Config,
-    /// The back-off for all requests of the client after responses with status 429 or 5xx. Each further response with
-    /// status 429 or 5xx increases the back-off, and any other response resets it.
-    /// [`unthrottled`](Request::unthrottled) requests do not wait for the back-off.
+    /// The backoff for all requests of the client after responses with status 429 or 5xx. Each further response with
+    /// status 429 or 5xx increases the backoff, and any other response resets it.
+    /// [`unthrottled`](Request::unthrottled) requests do not wait for the backoff.
     ///
-    /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
+    /// By default, the backoff is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
     /// `KUBE_CLIENT_BACKOFF_DURATION`. The default is `None` unless both variables are set. Most clients do not need a
-    /// back-off, because API Priority and Fairness protects the server. With a back-off, one rejected request delays
+    /// backoff, because API Priority and Fairness protects the server. With a backoff, one rejected request delays
     /// all requests.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests are subject to the rate limit and the back-off of the client. The default is `true`. If
+    /// Whether requests are subject to the rate limit and the backoff of the client. The default is `true`. If
     /// `throttled` is `false`, all requests are [`unthrottled`](Request::unthrottled). Set `throttled` to `false` for a
     /// client that only sends urgent requests, such as lease renewals.
     pub throttled: bool,

@@ -317,13 +317,13 @@ impl Request {
         if let Some(backoff) = self.any_backoff().filter(|_| self.parts.throttled || self.parts.backoff.is_some()) {
             let wait = backoff.delay(Instant::now());
             if !wait.is_zero() {
-                tracing::debug!(?wait, request = %line, "waiting for the back-off after a server failure");
+                tracing::debug!(?wait, request = %line, "waiting for the backoff after a server failure");
                 Box::pin(tokio::time::sleep(wait)).await;
             }
         }
     }
 
-    /// Reports the outcome of an attempt to the span, the back-off, the metrics and the warning handler. `resent` is
+    /// Reports the outcome of an attempt to the span, the backoff, the metrics and the warning handler. `resent` is
     /// the number of earlier attempts.
     fn note_attempt(&self, span: &tracing::Span, resent: u32, outcome: &Result<http::Response<ResponseBody>, Error>) {
         let code = outcome.as_ref().ok().map(http::Response::status);

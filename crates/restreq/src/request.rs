@@ -342,9 +342,9 @@ impl Request {
         self
     }
 
-    /// Sets a back-off to use instead of the client's, like client-go's `BackOff`. This setter works even if an earlier
-    /// setter has failed. This request and its clones share the back-off, which delays each attempt. Responses with
-    /// status 429 or 5xx increase the back-off, and all other responses reset it.
+    /// Sets a backoff to use instead of the client's, like client-go's `BackOff`. This setter works even if an earlier
+    /// setter has failed. This request and its clones share the backoff, which delays each attempt. Responses with
+    /// status 429 or 5xx increase the backoff, and all other responses reset it.
     ///
     /// # Examples
     ///
@@ -372,7 +372,7 @@ impl Request {
         self
     }
 
-    /// Disables rate limiting and back-off for this request, including the request's own rate limiter and back-off.
+    /// Disables rate limiting and backoff for this request, including the request's own rate limiter and backoff.
     /// This setter works even if an earlier setter has failed. Use this setter for urgent requests, such as lease
     /// renewals.
     pub fn unthrottled(mut self) -> Self {

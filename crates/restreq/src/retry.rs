@@ -43,7 +43,7 @@ use crate::error::Error;
 ///   `Retry-After`.
 /// - Other POST requests, such as the create of a named object, either fail or do no harm when they are repeated.
 /// - As in client-go, a failed connection attempt is not retried. The caller can safely repeat the request after such a
-///   failure, with a separate deadline and back-off. A request that has missed its deadline is also not retried.
+///   failure, with a separate deadline and backoff. A request that has missed its deadline is also not retried.
 /// - A request is never retried if its body can only be read once.
 /// - All requests of a client share a retry [`Budget`]. The first retry does not count against the budget if the server
 ///   has not processed the request, or if a reused connection was already dead.

@@ -73,7 +73,7 @@ pub enum DelayPolicy {
     /// delay that is requested while the key is queued is ignored, as in controller-runtime.
     Absorb,
     /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
-    /// the delay ends, so an event cannot shorten the back-off of a key. Adding an in-flight key also has no effect if
+    /// the delay ends, so an event cannot shorten the backoff of a key. Adding an in-flight key also has no effect if
     /// a delay is pending when the key is marked as done.
     Respect,
 }

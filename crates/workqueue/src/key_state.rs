@@ -18,7 +18,7 @@ pub enum Added {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DelayKind {
-    /// The key has failed, and the delay is the back-off before its retry.
+    /// The key has failed, and the delay is the backoff before its retry.
     Retry,
     /// The key has not failed, and will be processed again after the delay.
     #[default]

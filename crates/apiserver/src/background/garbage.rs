@@ -110,7 +110,7 @@ impl Controller for Collector {
         true
     }
 
-    /// Processes the queued objects. Retries failed objects with exponential back-off.
+    /// Processes the queued objects. Retries failed objects with exponential backoff.
     async fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> Option<Instant> {
         self.update_kinds(registry);
         if self.retry.is_some_and(|(due, _)| due <= Instant::now()) {

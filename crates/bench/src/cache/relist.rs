@@ -11,7 +11,7 @@ use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure, peak, resident};
 
 /// One pod in a hundred changes before the re-list. The wall time runs from the list request until a handler has
-/// received all changes, so it excludes the back-off. CPU time and memory are measured from the end of the watch
+/// received all changes, so it excludes the backoff. CPU time and memory are measured from the end of the watch
 /// until one second after the last change was received. No program collects garbage or returns memory to the system
 /// between the first list and the measurement.
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {

@@ -18,7 +18,7 @@ const MAX_MANAGED_BY: usize = 63;
 /// The maximum number of parallel indices, and the maximum number of failed indices. For Jobs with more completions
 /// than `MAX_INDEXED`, [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
 const MAX_INDEXED: i64 = 100_000;
-/// Like [`MAX_INDEXED`], but for Jobs with many completions and a back-off limit per index.
+/// Like [`MAX_INDEXED`], but for Jobs with many completions and a backoff limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {

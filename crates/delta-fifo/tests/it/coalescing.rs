@@ -186,8 +186,8 @@ fn first_delivery_of_a_key_overtakes_queued_changes() {
         update(&mut fifo, "recreated", 1, 101);
         delete(&mut fifo, "gone", 1, 1);
         let overtake = |name: &str| {
-            let Overtaken { newest, untold } = fifo.overtake(&name.to_owned())?;
-            Some((newest.map(|newest| newest.value), untold.map(|untold| untold.value)))
+            let Overtaken { newest, undelivered } = fifo.overtake(&name.to_owned())?;
+            Some((newest.map(|newest| newest.value), undelivered.map(|undelivered| undelivered.value)))
         };
         let old = (delivery == Delivery::Coalesced).then_some(1);
         assert_eq!(

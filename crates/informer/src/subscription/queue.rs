@@ -401,7 +401,7 @@ impl<T: Object> State<T> {
         self.is_behind = false;
         for _ in 0..SECTION {
             let Some(InitialObjects { next: (key, object), .. }) = &mut self.beginning else { return };
-            let Some(Overtaken { newest, untold: undelivered }) = self.pending.overtake(key) else { return };
+            let Some(Overtaken { newest, undelivered }) = self.pending.overtake(key) else { return };
             self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
             if let Some(newest) = newest {
                 return self.done.undelivered.push(std::mem::replace(object, newest.object));

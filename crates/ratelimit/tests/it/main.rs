@@ -1,4 +1,4 @@
-//! Tests of rate limiters, back-offs and clocks in virtual time. The page ROWS.md lists client-go's
+//! Tests of rate limiters, backoffs and clocks in virtual time. The page ROWS.md lists client-go's
 //! test cases.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]

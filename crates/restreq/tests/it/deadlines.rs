@@ -141,15 +141,15 @@ async fn backoff_delays_all_requests_of_a_client() {
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     let started = Instant::now();
     client.get().send().await.unwrap_err();
-    // An unthrottled request does not wait for the client's back-off, but its response still changes the back-off.
+    // An unthrottled request does not wait for the client's backoff, but its response still changes the backoff.
     client.put().unthrottled().send().await.unwrap_err();
     assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
     client.post().send().await.unwrap();
     let waited = started.elapsed();
     assert!(waited >= 40 * SECOND, "{waited:?}");
     client.get().send().await.unwrap();
-    assert!(started.elapsed() < waited + 20 * SECOND, "the back-off is over: {:?}", started.elapsed());
-    // A request waits for the client's back-off until its deadline.
+    assert!(started.elapsed() < waited + 20 * SECOND, "the backoff is over: {:?}", started.elapsed());
+    // A request waits for the client's backoff until its deadline.
     let server = Server::always(Reply::json(500, "{}")).await;
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     client.get().send().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Tests of rate limiters and back-offs that belong to a single request.
+//! Tests of rate limiters and backoffs that belong to a single request.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn backoff_of_a_request_is_its_own() {
         request.clone().send().await.unwrap_err();
         waits.push(started.elapsed().as_secs() / 10);
     }
-    assert_eq!(waits, [0, 1, 2], "clones share the back-off, which doubles");
+    assert_eq!(waits, [0, 1, 2], "clones share the backoff, which doubles");
     let started = Instant::now();
     client.get().abs_path(["/a"]).send().await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(5), "other requests do not wait");

@@ -313,7 +313,7 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
 }
 
 /// Merges a reminder with a retry, in each order of calls and deadlines. An add without a delay must never end the
-/// back-off.
+/// backoff.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

@@ -47,7 +47,7 @@ enum Error {
 
 struct Context {
     client: Client,
-    /// The number of consecutive failures of each object, which determines the back-off.
+    /// The number of consecutive failures of each object, which determines the backoff.
     failures: Mutex<HashMap<String, u32>>,
 }
 
