@@ -35,8 +35,8 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the differences in `api_version`. Returns the differences in the request's version if the objects were
-    /// not compared in `api_version`.
+    /// Returns the differences between the objects after their conversion to `api_version`. If the objects were not
+    /// compared in `api_version`, returns the differences in the version of the request.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }

@@ -40,7 +40,7 @@ use record::Record;
 ///
 /// - The dictionary is built incrementally from the objects that arrive. If the dictionary compresses an object badly,
 ///   the object is added to the dictionary. The dictionary takes at most 8 KiB of each object and 32 KiB in total.
-///   **For example, the content of the first Secrets stays in memory after their deletion.** If several kinds share one
+///   **Parts of the first Secrets in a cache therefore stay in memory after their deletion.** If several kinds share one
 ///   type, as with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
 /// - The cache keeps up to 17 recently decoded objects. Dropping a `Compact` also drops its decoded object.
 /// - Objects with equal labels, owners and finalizers, such as the pods of a ReplicaSet, share one copy of these

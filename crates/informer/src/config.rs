@@ -79,9 +79,9 @@ pub struct InformerConfig<T> {
     /// estimated size of a decoded object is the size of its type plus six bytes for each byte of its JSON. The default
     /// is 256 MiB.
     pub hot_bytes: usize,
-    /// A handler for each failure that delays the informer, and for each failure of an index function. The informer
-    /// holds no lock during the call. If the handler panics, the informer logs the panic. If the handler captures a handle to the
-    /// informer, this handle keeps the informer running.
+    /// A handler that is called for each failure that delays the informer, and for each failure of an index function.
+    /// The informer holds no lock during the call. If the handler panics, the informer logs the panic. If the handler
+    /// captures a handle to the informer, this handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider. The informer uses the provider until the informer's task ends. `None`, the default,
     /// disables metrics. All metrics have the labels `name`, `group`, `version` and `resource`. `name` is the

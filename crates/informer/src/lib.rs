@@ -91,7 +91,7 @@
 //!   them does not delay an informer.
 //! - Callers that share an informer through an [`InformerFactory`] cannot change the informer's selectors or settings.
 //! - A task of an informer yields to other tasks after at most 16 calls to index functions and transforms, 32 events,
-//!   or notifications of about 500 changes. Larger amounts of work run on threads outside the async runtime.
+//!   or notifications of about 500 changes. Longer computations run on threads outside the async runtime.
 //!
 //! Failures:
 //!

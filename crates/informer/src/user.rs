@@ -25,9 +25,9 @@ pub(crate) struct User {
 }
 
 const COUNTS: u8 = 0;
-/// A lister that has not been read yet and is therefore a user of the informer.
+/// A lister that nobody has read yet. It counts as a user of the informer.
 const UNDECIDED: u8 = 1;
-/// A lister that is read only by index functions and is therefore not a user of the informer.
+/// A lister that only index functions read. It does not count as a user of the informer.
 const LEFT: u8 = 2;
 
 impl Users {

@@ -338,7 +338,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(converted))
     }
 
-    /// Returns `true` if the object certainly needs no conversion. `false` means that a conversion may be necessary.
+    /// Returns `true` if the object is known to need no conversion. `false` means that a conversion may be necessary.
     fn needs_no_conversion(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,

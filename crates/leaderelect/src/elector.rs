@@ -107,9 +107,10 @@ impl<L: Lock> LeaderElector<L> {
     /// `run` has returned, call it again.
     ///
     /// When the `stop` token is cancelled, the elector asks the leader's work to finish, and keeps renewing the lock
-    /// until it has finished. The elector then waits for all [permits](Leadership::permit) and for all concurrent work
-    /// in [`Leadership::run`], at most until the term's deadline. Finally, the elector tries for up to `renew_deadline`
-    /// to release the lock. If the term is lost before the leader's work has finished, the elector drops the work.
+    /// until it has finished. The elector then waits until all [permits](Leadership::permit) are dropped and all
+    /// concurrent work in [`Leadership::run`] has ended, but no longer than the term's deadline. Finally, the elector
+    /// tries for up to `renew_deadline` to release the lock. If the term is lost before the leader's work has finished,
+    /// the elector drops the work.
     ///
     /// # Panics
     ///

@@ -129,7 +129,7 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// Returns any variant of [`ThrottleError`].
+    /// Can return each variant of [`ThrottleError`].
     pub fn blocking_wait(&self, timeout: Duration) -> Result<(), ThrottleError> {
         self.block(self.deadline(timeout))
     }
@@ -172,7 +172,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// Returns any variant of [`ThrottleError`].
+    /// Can return each variant of [`ThrottleError`].
     ///
     /// # Cancel safety
     ///

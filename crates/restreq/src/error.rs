@@ -238,8 +238,8 @@ pub enum Throttling<'a> {
     },
 }
 
-/// The flow of a request in API Priority and Fairness. The UIDs of two objects in the API group
-/// `flowcontrol.apiserver.k8s.io` identify the flow.
+/// The flow of a request in API Priority and Fairness. The UIDs of a FlowSchema and of a
+/// PriorityLevelConfiguration identify the flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The UID of the matching FlowSchema.

@@ -4,7 +4,7 @@
 //!   Kubernetes 1.36, as described in `generate/README.md`. The schema of a custom resource is part of its definition.
 //! - [`decode`] decodes a request body like kube-apiserver. The decoded object has exactly the members that Go's JSON
 //!   encoder would write. Each [`StrictFinding`] describes an unknown or duplicate field.
-//! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] parse and write YAML like Kubernetes.
+//! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] parse and write YAML in the same way as Kubernetes.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats
 //!   quantities.

@@ -35,7 +35,7 @@ pub struct SteppedClock {
     /// The manual clock that all sleepers wait on. The time of this clock is the sum of all steps.
     steps: ManualClock,
     start: Instant,
-    /// The time of tokio's clock at the creation of this clock, or `None` if this clock does not follow tokio's clock.
+    /// tokio's time when this clock was created, or `None` if this clock does not follow tokio's clock.
     tokio: Option<Instant>,
     /// The wall-clock time at the start of the monotonic clock.
     wall: Arc<Mutex<Timestamp>>,

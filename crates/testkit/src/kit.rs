@@ -83,7 +83,7 @@ impl<W: World> Kit<W> {
     }
 
     /// Sets the maximum real time for which the paused clock may not advance. The default is one minute. The paused
-    /// clock does not advance while a task of the operator runs without waiting. A run that exceeds the limit fails
+    /// clock does not advance while one of the operator's tasks is busy. A run that exceeds the limit fails
     /// with [`Violation::NotSteady`], which names the running processes.
     ///
     /// The limit has no effect while the thread of the run is blocked.

@@ -47,7 +47,7 @@ const HTTP1: &[u8] = b"http/1.1";
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     offers_http2: bool,
-    /// Reads the files, or `None` if the configuration contains no files.
+    /// The reader of the files, or `None` if the configuration contains no files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
     /// The number of the credential plugin run that returned the current client certificate.

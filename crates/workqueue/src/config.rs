@@ -46,9 +46,10 @@ pub struct QueueConfig<K, C = StdClock> {
     /// limiter. Each `get` also removes the expired failures of a few keys, and `len` and `counts` remove all expired
     /// failures. While a worker waits for a key, the queue removes expired failures even without another call.
     pub keep_failures: Option<Duration>,
-    /// The policy for a pending retry (a delay after a failure) whose key is added without a delay.
+    /// What happens to the pending retry of a key that is added again without a delay. A retry is a delay after a failure.
     pub pending_retry: DelayPolicy,
-    /// The policy for a pending reminder (a delay without a failure) whose key is added without a delay.
+    /// What happens to the pending reminder of a key that is added again without a delay. A reminder is a delay without a
+    /// failure.
     pub pending_reminder: DelayPolicy,
     /// The maximum number of keys per second that all workers together can dequeue, or `None` for no limit. A key stays
     /// queued while it waits for a token. A worker that stops waiting for a key does not consume a token.

@@ -73,7 +73,7 @@ impl Requester {
         *self.permit() = permit;
     }
 
-    /// Releases the permit to process the request's body. Call this method before a long wait, because other requests
+    /// Gives back the permit that was needed to process the body of the request. Call this method before a long wait, because other requests
     /// need permits for their bodies.
     pub fn release_permit(&self) {
         self.keep_permit(None);

@@ -1,7 +1,7 @@
 //! The webhook calls of a request.
 //!
-//! Write attempts are synchronous, so they cannot wait for a webhook. An attempt that needs a webhook's response
-//! records the required webhook call and fails. The server then calls the webhook, stores its response, and starts a
+//! Write attempts are synchronous, so they cannot wait for a webhook. If an attempt needs
+//! the response of a webhook, the attempt fails and records the call that it needs. The server then calls the webhook, stores its response, and starts a
 //! new attempt. All attempts of a request must compute the same object, so they share generated data, such as the uid.
 
 use std::collections::HashMap;

@@ -21,7 +21,7 @@ const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
 #[derive(Debug, Default)]
 pub(super) struct Aggregator {
-    /// The ClusterRole outlines from the last call of `work`, keyed by the ClusterRole's revision.
+    /// The ClusterRoles that the last call to `work` read, without their rules, by revision.
     outlines: HashMap<u64, Json>,
 }
 

@@ -76,7 +76,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns the request's writer, which also records whether the requester may create an object.
+/// Returns the `Writer` of a request: the field manager, and whether the requester may create an object.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,

@@ -158,8 +158,8 @@ async fn write(server: &ApiServer, way: &str, value: Json) -> Answer {
     read(send(server, method, &path, &[("content-type", media)], &body.to_string()).await).await
 }
 
-/// Asserts that each kind of read returns a single widget that equals `expected`. If `serde_json` cannot parse the
-/// body, the body is a string and differs from `expected`.
+/// Asserts that each kind of read returns a single widget that equals `expected`. A body that
+/// `serde_json` cannot parse is compared as a string, so the assertion fails.
 async fn assert_served(server: &ApiServer, expected: &Json, what: &str) {
     const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let path = format!("{WIDGETS}/w");

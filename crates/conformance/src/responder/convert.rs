@@ -16,8 +16,8 @@ pub(super) enum Operation {
     Drop(String),
     /// Moves several strings to the last pointer, joined with a separator.
     Join(Vec<String>, String, String),
-    /// Removes a string, splits it at each separator, and writes the parts to the pointers. `Split` ignores surplus
-    /// parts and pointers.
+    /// Removes a string, splits it at each separator, and writes the parts to the pointers. If there are more
+    /// parts than pointers, or more pointers than parts, the rest is ignored.
     Split(String, String, Vec<String>),
 }
 

@@ -73,9 +73,9 @@ pub enum Cell {
     Selector(&'static str),
     Containers(&'static str),
     Images(&'static str),
-    /// The result of a function of the object.
+    /// The value that the function computes from the object.
     Computed(fn(&Json) -> Json),
-    /// The result of a function of the object and the current time.
+    /// The value that the function computes from the object and the current time.
     Timed(fn(&Json, Timestamp) -> Json),
 }
 

@@ -24,7 +24,7 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // In a named list, each entry has a field with the singular of the list's name. For example, each
+                    // In a named list, each entry has a field named after the singular form of the list's name. For example, each
                     // entry of `clusters` has a field `cluster`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));

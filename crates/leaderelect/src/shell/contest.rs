@@ -42,8 +42,8 @@ pub(crate) struct Contest<L: Lock> {
     reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
-    /// The channel is unbounded, because each response causes only a few messages, and the elector always receives
-    /// them.
+    /// The channel is unbounded, because each response produces only a few messages, and the elector always
+    /// drains the channel.
     notices: mpsc::UnboundedSender<Notice>,
     /// A weak reference, because the elector may be dropped before the `Contest` ends.
     metrics: Option<Weak<Instruments>>,

@@ -160,7 +160,7 @@ async fn unrelated_writes_of_either_half_do_not_delay_takeover() {
     }
 }
 
-/// Contenders wait while one lock of a `MultiLock` is renewed, even if its two locks have different holders.
+/// Contenders wait as long as one lock of a `MultiLock` is renewed, even if the two locks have different holders.
 #[tokio::test(start_paused = true)]
 async fn renewal_of_one_half_keeps_candidates_waiting() {
     let (maps, leases) = (maps(), Collection::<Lease>::default());

@@ -64,7 +64,7 @@ impl Manager {
     /// a configuration, even if the program no longer contains webhooks for it. The service account needs the verbs
     /// `get`, `create` and `patch` for webhook configurations and definitions.
     ///
-    /// Definitions in [other clusters](Self::install_in) have the same conversion webhook endpoint. If the endpoint is
+    /// Definitions that the manager installs in [other clusters](Self::install_in) use the same conversion webhook. If the endpoint is
     /// a Service, a Service with the same name must exist in each other cluster. If the endpoint is a URL, no Service
     /// is required.
     ///

@@ -122,8 +122,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // Keep a break that the test has requested, because replacing it would drop an error of the test under the
-        // lock.
+        // Keep an interruption that the test has requested. Replacing it would drop the error of the test while the lock
+        // is held.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));

@@ -74,8 +74,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// Drops the `next` future, with or without polling it first. Dropping the future marks the worker's finished key as
-/// done, and loses no wake-up.
+/// Drops the `next` future, with or without polling it first. Dropping the future marks the worker's
+/// key as done, and no other worker misses a wake-up.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {
