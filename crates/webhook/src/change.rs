@@ -11,24 +11,35 @@ use serde_json::{Map, Value, json};
 
 use crate::elements::origins;
 
+/// What happens to an object in `sent` if it is only in `before`, and not in `after`.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Missing {
+    /// The Rust type does not serialize an empty object, so the members that the type does not declare are kept.
+    Empty,
+    /// The handler removed the object, so nothing is kept.
+    Removed,
+}
+
 /// Applies the changes between `before` and `after` to `sent`. Keeps each field of `sent` that is missing in both
 /// `before` and `after`.
 ///
 /// The recursion depth is the nesting depth, which the JSON parser limits to 128 for `sent`. `before` and `after` are
 /// serialized from Rust types.
-pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
+pub(crate) fn merge(sent: &Value, before: &Value, after: &Value, missing: Missing) -> Value {
     if before == after {
         return sent.clone();
     }
     match (sent, before, after) {
-        (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
+        (Value::Object(sent), Value::Object(before), Value::Object(after)) => {
+            merge_objects(sent, before, after, missing).into()
+        }
         // Merge the elements one by one only if `sent` and `before` have the same length. With different lengths,
         // decoding has dropped or added elements, so the positions in the lists do not match. Replace a list of scalars
         // as a whole, because scalars have no undeclared fields.
         (Value::Array(sent), Value::Array(before), Value::Array(after))
             if sent.len() == before.len() && sent.iter().any(|element| element.is_object() || element.is_array()) =>
         {
-            merge_lists(sent, before, after).into()
+            merge_lists(sent, before, after, missing).into()
         }
         _ => after.clone(),
     }
@@ -38,6 +49,7 @@ fn merge_objects(
     sent: &Map<String, Value>,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
+    missing: Missing,
 ) -> Map<String, Value> {
     let empty = Value::Object(Map::new());
     let mut merged = sent.clone();
@@ -47,18 +59,17 @@ fn merge_objects(
             continue;
         }
         let value = match (sent.get(name), old) {
-            (Some(sent), Some(old)) => merge(sent, old, new),
+            (Some(sent), Some(old)) => merge(sent, old, new, missing),
             // The Rust type did not serialize the map, because it was empty before the handler's change. However, the
             // map from the API server may contain members that the type does not declare.
-            (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
+            (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new, missing),
             _ => new.clone(),
         };
         merged.insert(name.clone(), value);
     }
     for (name, old) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
-        // The Rust type may not serialize an empty map. Keep the members that it does not declare.
-        let kept = sent.get(name).filter(|sent| sent.is_object() && old.is_object());
-        match kept.map(|sent| merge(sent, old, &empty)).filter(|kept| *kept != empty) {
+        let kept = sent.get(name).filter(|sent| missing == Missing::Empty && sent.is_object() && old.is_object());
+        match kept.map(|sent| merge(sent, old, &empty, missing)).filter(|kept| *kept != empty) {
             Some(kept) => merged.insert(name.clone(), kept),
             None => merged.remove(name),
         };
@@ -66,10 +77,10 @@ fn merge_objects(
     merged
 }
 
-fn merge_lists(sent: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> {
+fn merge_lists(sent: &[Value], before: &[Value], after: &[Value], missing: Missing) -> Vec<Value> {
     let origins = origins(sent, before, after);
     let merged = after.iter().zip(origins).map(|(new, origin)| match origin {
-        Some((sent_at, at)) => merge(&sent[sent_at], &before[at], new),
+        Some((sent_at, at)) => merge(&sent[sent_at], &before[at], new, missing),
         None => new.clone(),
     });
     merged.collect()
@@ -136,7 +147,7 @@ pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, m
         let take = |value: &mut Value| value.get_mut(part).map(mem::take).unwrap_or_else(|| Map::new().into());
         let (before, after) = (take(&mut before), take(&mut after));
         let old = sent.get(part).filter(|old| old.is_object()).cloned().unwrap_or_else(|| Map::new().into());
-        match merge(&old, &before, &after) {
+        match merge(&old, &before, &after, Missing::Removed) {
             Value::Object(merged) if merged.is_empty() => _ = metadata.remove(part),
             merged => _ = metadata.insert(part.into(), merged),
         }

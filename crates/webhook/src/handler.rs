@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::admission::Admission;
 use crate::answer::{Allowed, Denial, Notes};
-use crate::change;
+use crate::change::{self, Missing};
 use crate::decode::decode;
 use crate::elements;
 use crate::failure_policy::FailurePolicy;
@@ -105,14 +105,16 @@ fn changes<T: DeserializeOwned + Serialize>(
     let after = to_json(object)?;
     let Some(sent) = request.object.as_ref().filter(|_| *before != after) else { return Ok(None) };
     let sent = decode("object", sent)?;
-    let mut merged = change::merge(&sent, before, &after);
-    let decoded = re_encoded::<T>(&merged)?;
-    if decoded != after {
-        // Compare re-encoded objects, because the type may change a value when decoding it. If the type cannot decode
-        // its own JSON, use the JSON unchanged.
-        let expected = elements::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
-        change::correct(&mut merged, &elements::sorted(&decoded), &expected, &after);
-        if elements::sorted(&re_encoded::<T>(&merged)?) != expected {
+    // Compare re-encoded objects, because the type may change a value when decoding it. If the type cannot decode its own
+    // JSON, use the JSON unchanged.
+    let expected = || elements::sorted(&re_encoded::<T>(&after).unwrap_or_else(|_| after.clone()));
+    let is_expected = |decoded: &Value| *decoded == after || elements::sorted(decoded) == expected();
+    let mut merged = change::merge(&sent, before, &after, Missing::Empty);
+    if !re_encoded::<T>(&merged).is_ok_and(|decoded| is_expected(&decoded)) {
+        merged = change::merge(&sent, before, &after, Missing::Removed);
+        let decoded = re_encoded::<T>(&merged)?;
+        change::correct(&mut merged, &elements::sorted(&decoded), &expected(), &after);
+        if !is_expected(&re_encoded::<T>(&merged)?) {
             let why = "the changed object would decode as another object than the one that the handler returned";
             return Err(Denial::internal(why.into()));
         }

@@ -260,6 +260,57 @@ async fn emptied_struct_keeps_its_unknown_fields() {
     }
 }
 
+#[derive(Debug, Deserialize, Serialize)]
+struct Volumes {
+    metadata: ObjectMeta,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<HostPath>,
+    #[serde(default)]
+    named: BTreeMap<String, HostPath>,
+    source: Option<VolumeSource>,
+    #[serde(default)]
+    mounts: Vec<Mount>,
+}
+pintle_meta::resource!(Volumes, "example.com/v1", "Website", "websites", Namespaced);
+
+#[derive(Debug, Deserialize, Serialize)]
+struct HostPath {
+    path: String,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum VolumeSource {
+    Git(HostPath),
+    Http(HostPath),
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Mount {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<Resources>,
+}
+
+#[tokio::test]
+async fn removed_struct_is_removed_with_its_unknown_fields() {
+    let path = json!({"path": "/x", "type": ""});
+    let sent = json!({
+        "metadata": {"name": "blog"}, "path": path, "named": {"a": path, "b": path}, "source": {"git": path},
+        "mounts": [{"options": {"limits": {"cpu": "1"}, "mode": 1}, "other": 2}],
+    });
+    let patch = patch_of(&sent, |volumes: &mut Volumes| {
+        volumes.path = None;
+        volumes.named.remove("a");
+        volumes.source = Some(VolumeSource::Http(HostPath { path: "/y".into() }));
+        volumes.mounts[0].options = None;
+    });
+    let expected = json!({
+        "metadata": {"name": "blog"}, "named": {"b": path}, "source": {"http": {"path": "/y"}},
+        "mounts": [{"other": 2}],
+    });
+    assert_eq!(apply(&sent, &patch.await.unwrap()), expected);
+}
+
 #[tokio::test]
 async fn field_with_two_names_is_an_error() {
     let sent = json!({"metadata": {"name": "blog"}, "spec": {"oldImages": ["a"]}});
