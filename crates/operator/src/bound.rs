@@ -84,13 +84,9 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 // status. With the older version, removing the finalizer would cause a conflict and another cleanup.
                 // Another cleanup is necessary only if the desired state may have changed. Kinds without a generation,
                 // such as ConfigMap, do not show which of their changes concern the desired state.
-                let (uid, cleaned) = (object.uid(), object.metadata());
+                let generation = object.metadata().generation();
                 let is_same = |newest: &Arc<K>| {
-                    let (now, generation) = (newest.metadata(), cleaned.generation());
-                    newest.uid() == uid
-                        && (generation != 0 && now.generation() == generation)
-                        && now.labels() == cleaned.labels()
-                        && now.annotations() == cleaned.annotations()
+                    generation != 0 && newest.metadata().generation() == generation && newest.uid() == object.uid()
                 };
                 let newest = self.objects.get(&key).filter(is_same);
                 let removal = remove_finalizer(&api, newest.as_deref().unwrap_or(&object), finalizer, &options);

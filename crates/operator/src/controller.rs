@@ -401,8 +401,8 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Adds a finalizer to each object before its first reconciliation. Before the object is deleted, `cleanup` is
-    /// called until it returns [`Cleanup::Done`]. `cleanup` must be idempotent. [`finalizer`](Self::finalizer)
-    /// describes valid finalizers.
+    /// called until it returns [`Cleanup::Done`]. `cleanup` must be idempotent, as [`Reconciler::cleanup`] describes.
+    /// [`finalizer`](Self::finalizer) describes valid finalizers.
     pub fn cleanup<Fut>(
         self,
         finalizer: impl Into<String>,

@@ -90,7 +90,12 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
 
     /// Cleans up after an object that is being deleted. If the controller has a
     /// [finalizer](crate::ControllerBuilder::finalizer), it calls this method until it returns [`Cleanup::Done`].
-    /// Implementations must be idempotent. The default implementation returns [`Cleanup::Done`].
+    /// The default implementation returns [`Cleanup::Done`].
+    ///
+    /// Implementations must be idempotent. If the generation of the object changes during the cleanup, the controller
+    /// calls this method again. For a kind without a generation, such as ConfigMap, every write to the object during the
+    /// cleanup has this effect. A cleanup of such a kind must therefore not write a new value to the object in each
+    /// call.
     ///
     /// # Errors
     ///
