@@ -50,8 +50,8 @@ pub struct CoalescingFifo<K, T> {
 /// Determines how a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Merges all changes to a key into one change, from the last state that the listener has received to the newest
-    /// state. While an update is queued, the queue keeps both states in memory.
+    /// Merges all updates of an object into one update, from the last state that the listener has received to the newest
+    /// state. The queue keeps up to three states of a key in memory.
     #[default]
     Coalesced,
     /// Merges changes like `Coalesced`, but an update does not contain the old state. The queue keeps old objects in
@@ -72,7 +72,8 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// An older queued state of the object that the listener will no longer receive, if any.
+    /// The last state of a deleted object, or the older state of a queued update, if any. The listener will not receive
+    /// this state.
     pub undelivered: Option<T>,
 }
 
@@ -117,7 +118,8 @@ enum Waiting<T> {
     Deleted(Deletion<T>),
     /// The object that the listener knows was deleted, and another object with the same key was created.
     Recreated {
-        deletion: Deletion<T>,
+        /// Boxed, because few objects are recreated, and the variant would make all entries larger.
+        deletion: Box<Deletion<T>>,
         object: T,
     },
 }
@@ -152,7 +154,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
                 fifo.update(old, new)
             } else {
                 let deletion = Deletion { known: None, last: old, final_state_known: false };
-                Waiting::Recreated { deletion, object: new }
+                Waiting::Recreated { deletion: deletion.into(), object: new }
             }
         });
     }
@@ -181,7 +183,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
             }
             Waiting::Updated { old, new } => Waiting::Deleted(deletion(new, old.take())),
             // The recreated object was deleted before the listener received its addition.
-            Waiting::Recreated { deletion, .. } => Waiting::Deleted(deletion.clone()),
+            Waiting::Recreated { deletion, .. } => Waiting::Deleted((**deletion).clone()),
             Waiting::Deleted(Deletion { final_state_known: true, .. }) => return,
             Waiting::Deleted(earlier) => Waiting::Deleted(deletion(&known, earlier.known.take())),
         };
@@ -223,14 +225,19 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Removes and returns the oldest change. Returns `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
         let (place, _) = self.line.front()?;
-        if let Waiting::Deleted(deletion) | Waiting::Recreated { deletion, .. } = &mut self.line[place]
+        let deletion = match &mut self.line[place] {
+            Waiting::Deleted(deletion) => Some(deletion),
+            Waiting::Recreated { deletion, .. } => Some(&mut **deletion),
+            _ => None,
+        };
+        if let Some(deletion) = deletion
             && let known @ Some(_) = deletion.known.take()
         {
             let change = Change::Updated { old: known, new: deletion.last.clone() };
             return Some((self.line.front()?.1.clone(), change));
         }
         if let Waiting::Recreated { deletion, object } = &self.line[place] {
-            let (object, deletion) = (object.clone(), deletion.clone());
+            let (object, deletion) = (object.clone(), (**deletion).clone());
             self.line[place] = Waiting::Added { object, is_initial: false };
             return Some((self.line.front()?.1.clone(), deletion.into()));
         }
@@ -238,7 +245,8 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let change = match waiting {
             Waiting::Added { object, is_initial } => Change::Added { object, is_initial },
             Waiting::Updated { old, new } => Change::Updated { old, new },
-            Waiting::Deleted(deletion) | Waiting::Recreated { deletion, .. } => deletion.into(),
+            Waiting::Deleted(deletion) => deletion.into(),
+            Waiting::Recreated { deletion, .. } => (*deletion).into(),
         };
         Some((key, change))
     }
@@ -284,7 +292,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
             }
             Waiting::Deleted(deletion) => deletion.clone(),
         };
-        *waiting = Waiting::Recreated { deletion, object: new };
+        *waiting = Waiting::Recreated { deletion: deletion.into(), object: new };
     }
 
     fn update(&self, old: T, new: T) -> Waiting<T> {

@@ -80,8 +80,8 @@
 //! - The cache and its indices change before subscribers are notified.
 //! - Events for the same object arrive in order. The old state of an event is the new state of the previous event for
 //!   the same object. Intermediate states may be skipped.
-//! - Slow and new subscribers do not delay the cache or other subscribers. For each subscriber, the informer queues at
-//!   most one event per key. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only
+//! - Slow and new subscribers do not delay the cache or other subscribers. For each subscriber, the informer
+//!   merges the queued updates of an object. A subscriber can also request [every change](SharedInformer::subscribe_ordered), or [only
 //!   the newest states](NewestSubscription).
 //!
 //! Isolation of users:

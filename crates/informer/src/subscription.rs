@@ -36,7 +36,7 @@ use crate::panic::isolated;
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog has a limit:
 ///
-/// - By default, at most one event per key is queued. The `old` state of a queued event is the last delivered state,
+/// - By default, all updates of an object are merged. The `old` state of a queued update is the last delivered state,
 ///   and the `new` state is the newest state. If an object was updated and then deleted, the subscription delivers an
 ///   update to the last state, followed by the deletion. Events are queued in the order in which their keys first
 ///   changed. Both states of an event stay in memory until the subscriber receives the event. In the worst case, the
@@ -106,8 +106,7 @@ pub struct SubscriptionStatus {
     /// The time since the oldest queued event arrived or the subscriber last received an event, whichever is shorter.
     /// The age is `None` if no event is queued.
     pub age: Option<Duration>,
-    /// The number of changes that the subscriber does not receive as separate events, because they were merged with
-    /// other changes or cancelled by them.
+    /// The number of changes that were merged with queued changes of the same object, or cancelled by them.
     pub joined: u64,
     /// Whether the subscriber has handled all initial objects.
     pub has_synced: bool,
@@ -177,8 +176,9 @@ impl<T: Object> Subscription<T> {
         self.queue.status()
     }
 
-    /// Returns the number of queued events. The subscriber may receive fewer events, because initial objects and
-    /// objects in a resync may change before they are delivered.
+    /// Returns the number of objects with queued events. A recreated object, and an object that was updated and then
+    /// deleted, has several events. Initial objects and objects in a resync may change before they are delivered, and
+    /// then have no event.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
