@@ -45,6 +45,9 @@ pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
 /// Decodes and normalizes the path of a URI, and keeps a trailing slash. Returns why the path cannot be used if a segment
 /// is not UTF-8, or if decoding a segment would change the meaning of the path.
 pub(crate) fn decode(path: &str) -> Result<String, String> {
+    if path.is_empty() {
+        return Ok(String::new());
+    }
     let mut decoded = String::with_capacity(path.len() + 1);
     for raw in path.split('/') {
         let segment = percent_encoding::percent_decode_str(raw).decode_utf8().map_err(|error| error.to_string())?;

@@ -133,6 +133,7 @@ fn request_uri_cannot_leave_its_path() {
         ("../../c-2/", "/c-2/"),
         ("/proxy/fetch/http://other/x", "/proxy/fetch/http:/other/x"),
         ("/a%20b", "/a%20b"),
+        ("https://other", ""),
     ] {
         assert_eq!(client(server).get().request_uri(uri).url(), format!("{server}{expected}"), "{uri}");
     }
