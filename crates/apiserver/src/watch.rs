@@ -354,7 +354,7 @@ impl Watcher {
     }
 
     fn end(&mut self, end: FeedEnd) -> Option<Result<Frame, Cut>> {
-        (self.initial, self.end_mark, self.state) = (None, None, WatchState::Ending);
+        (self.initial, self.end_mark, self.wait_for, self.state) = (None, None, None, WatchState::Ending);
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 

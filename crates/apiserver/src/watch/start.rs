@@ -27,6 +27,7 @@ impl Start {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use futures_util::FutureExt;
     use pintle_apimachinery::request::accept::Media;
@@ -96,6 +97,11 @@ mod tests {
         serve(&registry, "");
         registry.db.renew(waiting.selection.kind.resource_key());
         registry.db.put(&"configmaps".into(), "default/a", Expect::Absent, json!({})).expect("absent");
-        assert!(waiting.next_piece().await.is_none());
+        let piece = tokio::time::timeout(Duration::from_secs(20), waiting.next_piece()).await;
+        assert!(piece.expect("the watch ends").is_none());
+
+        let change = || serve(&registry, "");
+        let mut withdrawn = watch(&registry, &self::options("resourceVersion=999&sendInitialEvents=true"), change);
+        assert!(matches!(withdrawn.next_piece().now_or_never(), Some(None)), "it does not wait for the version");
     }
 }
