@@ -1,10 +1,10 @@
 //! The debug page and its JSON data.
 
 mod controllers;
-mod document;
 mod elections;
 mod informers;
 mod page;
+mod parts;
 mod query;
 mod text;
 
@@ -17,11 +17,15 @@ use http_body_util::Full;
 use pintle_controller::{ControllerStatus, Health, ManagerStatus};
 use pintle_informer::InformerFactory;
 use pintle_sharding::ShardsStatus;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::document::{Check, Document, Explanation, FORMAT, LeftOut, MOST, Phase, of_most};
+use self::parts::{MOST, of_most};
 use self::query::Wanted;
 use self::text::{now, seconds, shortened, time};
+
+/// The version of the format of `/debug.json`, which is incremented when a member is removed or changes its meaning.
+const FORMAT: u32 = 1;
 
 /// The data sources of the debug page, which are read when a request is handled.
 pub(crate) struct Debug {
@@ -58,34 +62,28 @@ impl Debug {
         let keys = controllers::keys_per_list(controllers.len());
         let informers: Vec<_> = self.informers.iter().flat_map(InformerFactory::informers).collect();
         let (shards, shards_left_out) = elections::shards(&self.shards);
-        let document = Document {
-            format: FORMAT,
-            name: shortened(&self.name),
-            now: time(now),
-            started: time(self.started),
-            uptime_seconds: seconds(now.duration_since(self.started).unwrap_or_default()),
-            phase: self.phase(waits_for.is_some()),
-            waits_for: waits_for.as_deref().map(shortened),
-            live: checks(live),
-            ready: checks(ready),
-            leader: self.status.election().map(|election| elections::lease(&election)),
-            controllers: of_most(&controllers, |controller| controllers::controller(controller, keys)),
-            informers: of_most(&informers, |informer| informers::informer(informer, now)),
-            shards,
-            left_out: LeftOut {
-                controllers: controllers.len().saturating_sub(MOST),
-                informers: informers.len().saturating_sub(MOST),
-                shards: shards_left_out,
+        let document = json!({
+            "format": FORMAT,
+            "name": shortened(&self.name),
+            "now": time(now),
+            "started": time(self.started),
+            "uptime_seconds": seconds(now.duration_since(self.started).unwrap_or_default()),
+            "phase": self.phase(waits_for.is_some()),
+            "waits_for": waits_for.as_deref().map(shortened),
+            "live": checks(live),
+            "ready": checks(ready),
+            "leader": self.status.election().map(|election| elections::lease(&election)),
+            "controllers": of_most(&controllers, |controller| controllers::controller(controller, keys)),
+            "informers": of_most(&informers, |informer| informers::informer(informer, now)),
+            "shards": shards,
+            "left_out": {
+                "controllers": controllers.len().saturating_sub(MOST),
+                "informers": informers.len().saturating_sub(MOST),
+                "shards": shards_left_out,
             },
-            explanation: explained,
-        };
-        match serde_json::to_string(&document) {
-            Ok(json) => response(StatusCode::OK, "application/json", json),
-            Err(error) => {
-                let problem = format!("cannot write the state as JSON: {error}\n");
-                response(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", problem)
-            }
-        }
+            "explanation": explained,
+        });
+        response(StatusCode::OK, "application/json", document.to_string())
     }
 
     /// Returns the explanation that the query requests. An error contains the status and the text of the response.
@@ -93,7 +91,7 @@ impl Debug {
         &self,
         query: Option<&str>,
         controllers: &[ControllerStatus],
-    ) -> Result<Option<Explanation>, (StatusCode, String)> {
+    ) -> Result<Option<Value>, (StatusCode, String)> {
         let wanted = query::parse(query.unwrap_or_default()).map_err(|problem| (StatusCode::BAD_REQUEST, problem))?;
         let Some(Wanted { controller: name, key }) = wanted else { return Ok(None) };
         let Some(controller) = controllers.iter().find(|controller| controller.name() == name) else {
@@ -114,24 +112,21 @@ impl Debug {
         }
     }
 
-    fn phase(&self, is_starting: bool) -> Phase {
+    fn phase(&self, is_starting: bool) -> &'static str {
         if self.stop.is_cancelled() {
-            Phase::Stopping
+            "stopping"
         } else if is_starting {
-            Phase::Starting
+            "starting"
         } else if self.status.is_leader() {
-            Phase::Running
+            "running"
         } else {
-            Phase::Standby
+            "standby"
         }
     }
 }
 
-fn checks(health: &Health) -> Vec<Check> {
-    of_most(&health.checks, |check| Check {
-        name: shortened(&check.name),
-        problem: check.problem.as_deref().map(shortened),
-    })
+fn checks(health: &Health) -> Vec<Value> {
+    of_most(&health.checks, |check| parts::check(&check.name, check.problem.as_deref()))
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
