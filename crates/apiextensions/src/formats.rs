@@ -14,41 +14,10 @@ use pintle_cel::__private::{
 };
 use regex::Regex;
 
-/// The names of the known formats, without dashes, because format names are compared without dashes. A schema with
-/// another format causes a warning.
-const KNOWN: &[&str] = &[
-    "bsonobjectid",
-    "byte",
-    "cidr",
-    "creditcard",
-    "date",
-    "datetime",
-    "duration",
-    "email",
-    "hexcolor",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "k8slongname",
-    "k8sshortname",
-    "mac",
-    "password",
-    "rgbcolor",
-    "ssn",
-    "uri",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-];
-
 /// Returns `true` if the format is known for this schema type. A schema without a type counts as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
-        "" | "string" => KNOWN.contains(&&*plain_name(format)),
+        "" | "string" => text_check(format).is_some(),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,
@@ -57,38 +26,42 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
 
 /// Returns `true` if the text is valid in this format. An unknown format accepts every string.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
-    match &*plain_name(format) {
-        "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        "byte" => is_base64(text),
-        "cidr" => address::is_cidr(text),
-        "creditcard" => digits::is_credit_card(text),
-        "date" => is_date(text),
-        "datetime" => is_date_time(text),
-        "duration" => parse_schema_duration(text).is_some(),
-        "email" => email::is_email(text),
-        "hexcolor" => is_hex_colour(text),
-        "hostname" => is_hostname(text),
-        "ipv4" => address::is_ipv4(text),
-        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-        "isbn" => digits::is_isbn10(text) || digits::is_isbn13(text),
-        "isbn10" => digits::is_isbn10(text),
-        "isbn13" => digits::is_isbn13(text),
-        "k8slongname" => is_subdomain_name(text),
-        "k8sshortname" => is_label_name(text),
-        "mac" => address::is_mac(text),
-        "rgbcolor" => is_rgb_colour(text),
-        "ssn" => digits::is_social_security(text),
-        "uri" => is_request_uri(text),
-        "uuid" => is_uuid(text),
-        "uuid3" => is_uuid_of_version(text, '3'),
-        "uuid4" => is_uuid_of_version(text, '4'),
-        "uuid5" => is_uuid_of_version(text, '5'),
-        _ => true,
-    }
+    text_check(format).is_none_or(|is_valid| is_valid(text))
 }
 
-fn plain_name(format: &str) -> Cow<'_, str> {
-    if format.contains('-') { format.replace('-', "").into() } else { format.into() }
+/// Returns the check for a format of strings, or `None` for an unknown format. A schema with an unknown format causes a
+/// warning. Dashes in the name of a format are ignored.
+fn text_check(format: &str) -> Option<fn(&str) -> bool> {
+    let name: Cow<'_, str> = if format.contains('-') { format.replace('-', "").into() } else { format.into() };
+    Some(match &*name {
+        "bsonobjectid" => |text| text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "byte" => is_base64,
+        "cidr" => address::is_cidr,
+        "creditcard" => digits::is_credit_card,
+        "date" => is_date,
+        "datetime" => is_date_time,
+        "duration" => |text| parse_schema_duration(text).is_some(),
+        "email" => email::is_email,
+        "hexcolor" => is_hex_colour,
+        "hostname" => is_hostname,
+        "ipv4" => address::is_ipv4,
+        "ipv6" => |text| text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "isbn" => |text| digits::is_isbn10(text) || digits::is_isbn13(text),
+        "isbn10" => digits::is_isbn10,
+        "isbn13" => digits::is_isbn13,
+        "k8slongname" => is_subdomain_name,
+        "k8sshortname" => is_label_name,
+        "mac" => address::is_mac,
+        "password" => |_| true,
+        "rgbcolor" => is_rgb_colour,
+        "ssn" => digits::is_social_security,
+        "uri" => is_request_uri,
+        "uuid" => is_uuid,
+        "uuid3" => |text| is_uuid_of_version(text, '3'),
+        "uuid4" => |text| is_uuid_of_version(text, '4'),
+        "uuid5" => |text| is_uuid_of_version(text, '5'),
+        _ => return None,
+    })
 }
 
 /// Returns `true` for a host name: one or more labels, separated by dots. If a host name has several labels, the last
