@@ -1,10 +1,10 @@
 //! An operator's recorded requests.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use http::{Method, Uri};
-use percent_encoding::percent_decode_str;
+use pintle_apimachinery::request::path::{ResourcePath, Target};
+use pintle_apimachinery::request::query::Query;
 use pintle_apiserver::RequestVerb;
 
 /// A request that a process of the operator has sent.
@@ -53,27 +53,10 @@ pub(crate) struct BlockedOwner {
 impl SentRequest {
     pub(crate) fn parse(process: &str, number: usize, method: &Method, uri: &Uri) -> Self {
         let request = Self { process: process.into(), number, path: uri.path().into(), ..Self::default() };
-        let query = query(uri);
-        let parts: Vec<String> = uri
-            .path()
-            .split('/')
-            .skip(1)
-            .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
-            .collect();
-        let mut parts = parts.into_iter();
-        let group = match parts.next().as_deref() {
-            Some("api") => String::new(),
-            Some("apis") => parts.next().unwrap_or_default(),
-            _ => return request,
-        };
-        let (Some(_version), Some(first)) = (parts.next(), parts.next()) else { return request };
-        let rest: Vec<String> = parts.collect();
-        let is_scoped = first == "namespaces" && rest.len() >= 2 && !["status", "finalize"].contains(&rest[1].as_str());
-        let (namespace, resource, rest) =
-            if is_scoped { (rest[0].clone(), rest[1].clone(), &rest[2..]) } else { (String::new(), first, &rest[..]) };
-        let name = rest.first().cloned().unwrap_or_default();
-        let subresource = rest.get(1..).map(|rest| rest.join("/")).unwrap_or_default();
-        let is_watch = query.get("watch").is_some_and(|value| *value != "false" && *value != "0");
+        let Target::Resource(target) = Target::parse(uri.path()) else { return request };
+        let ResourcePath { group, namespace, resource, name, subresource, in_namespace, .. } = target;
+        let namespace = Some(namespace).filter(|_| in_namespace).unwrap_or_default();
+        let is_watch = Query::parse(uri.query().unwrap_or_default()).flag("watch") == Some(true);
         let verb = match (method, name.is_empty()) {
             (&Method::GET | &Method::HEAD, true) if is_watch => RequestVerb::Watch,
             (&Method::GET | &Method::HEAD, true) => RequestVerb::List,
@@ -197,11 +180,6 @@ pub(crate) fn is_registration(group: &str, resource: &str) -> bool {
         ("apiextensions.k8s.io", "customresourcedefinitions")
             | ("admissionregistration.k8s.io", "validatingwebhookconfigurations" | "mutatingwebhookconfigurations")
     )
-}
-
-fn query(uri: &Uri) -> BTreeMap<&str, &str> {
-    let pairs = uri.query().unwrap_or_default().split('&');
-    pairs.filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect()
 }
 
 #[cfg(test)]

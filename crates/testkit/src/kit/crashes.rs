@@ -138,25 +138,16 @@ impl<W: World> Kit<W> {
             lab.start()?;
             let (mut requests, mut states) = (Vec::new(), Vec::new());
             let mut begin = 0;
-            let mut failures = Failures::default();
-            let progress = Progress::new();
-            let drive = async {
-                for step in 0..self.steps.len().max(1) {
-                    progress.allow(step + 1);
-                    progress.done((step + 1).min(self.steps.len())).await;
-                    lab.steady().await?;
-                    lab.observe_world();
-                    failures.observe(&lab.journal, &self.settings.may_fail);
+            let failures = self
+                .perform_from(&lab, 1, || {
                     let all = lab.requests();
                     let phase = &all[begin..];
                     let busy = phase.iter().rposition(|request| !request.is_housekeeping()).map_or(0, |last| last + 1);
                     requests.extend_from_slice(&phase[..busy]);
                     begin = all.len();
                     states.push(lab.state());
-                }
-                Ok(())
-            };
-            tokio::try_join!(progress.perform(&lab, &self.steps), drive)?;
+                })
+                .await?;
             let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
             let replicas = if lab.journal.leases().is_empty() { 1 } else { 2 };
             self.check_effect(&lab, failures)?;

@@ -29,14 +29,8 @@ impl<W: World> Kit<W> {
     pub fn second_run_writes_nothing(&self) -> Result<(), Violation> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
-            let process = lab.start()?;
-            let failures = self.perform(&lab).await?;
-            self.check_effect(&lab, failures)?;
-            lab.stop(&process).await?;
-            let second = lab.start()?;
-            lab.steady().await?;
-            self.check_calls(&lab)?;
-            let what = format!("{second} changed objects, although {process} had finished its work");
+            let [first, second] = self.run_twice(&lab).await?;
+            let what = format!("{second} changed objects, although {first} had finished its work");
             no_requests(&what, &lab, 0, |request| request.process == second && !request.changes.is_empty())
         })
     }
@@ -67,23 +61,49 @@ impl<W: World> Kit<W> {
         })
     }
 
-    pub(super) fn check_calls(&self, lab: &Lab<W>) -> Result<(), Violation> {
+    /// Performs all steps of the user with one process, stops this process gracefully, and runs a second process until
+    /// it is idle. Returns the names of both processes.
+    pub(super) async fn run_twice(&self, lab: &Lab<W>) -> Result<[String; 2], Violation> {
+        let first = lab.start()?;
+        let failures = self.perform(lab).await?;
+        self.check_effect(lab, failures)?;
+        lab.stop(&first).await?;
+        let second = lab.start()?;
+        lab.steady().await?;
+        self.check_calls(lab)?;
+        Ok([first, second])
+    }
+
+    fn check_calls(&self, lab: &Lab<W>) -> Result<(), Violation> {
         let mut failures = Failures::default();
         failures.observe(&lab.journal, &self.settings.may_fail);
         failures.check()
     }
 
-    /// Performs all steps of the user. Waits after each step until the operator is idle. Returns the failed calls.
+    /// Performs all steps of the user. Waits before the first step and after each step until the operator is idle.
+    /// Returns the failed calls.
     pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<Failures, Violation> {
+        self.perform_from(lab, 0, || {}).await
+    }
+
+    /// Performs all steps of the user. Waits until the operator is idle for the first time after step `first`, and then
+    /// after each further step. Calls `idle` after each wait. Returns the failed calls.
+    pub(super) async fn perform_from(
+        &self,
+        lab: &Lab<W>,
+        first: usize,
+        mut idle: impl FnMut(),
+    ) -> Result<Failures, Violation> {
         let mut failures = Failures::default();
         let progress = Progress::new();
         let drive = async {
-            for step in 0..=self.steps.len() {
+            for step in first.min(self.steps.len())..=self.steps.len() {
                 progress.allow(step);
                 progress.done(step).await;
                 lab.steady().await?;
                 lab.observe_world();
                 failures.observe(&lab.journal, &self.settings.may_fail);
+                idle();
             }
             Ok(())
         };

@@ -22,13 +22,7 @@ impl<W: World> Kit<W> {
     pub fn role(&self, name: &str) -> Result<LeastRole, Violation> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
-            let process = lab.start()?;
-            let failures = self.perform(&lab).await?;
-            self.check_effect(&lab, failures)?;
-            lab.stop(&process).await?;
-            lab.start()?;
-            lab.steady().await?;
-            self.check_calls(&lab)?;
+            self.run_twice(&lab).await?;
             Ok(LeastRole::of(name, &lab.requests()))
         })
     }
