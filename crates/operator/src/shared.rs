@@ -8,7 +8,8 @@ use pintle_controller::{ReconcileError, ReconcileRequest};
 use pintle_events::EventRecorder;
 use pintle_leaderelect::Leadership;
 use pintle_meta::__private::Mutex;
-use pintle_meta::{ApiError, ObjectKey, Resource};
+use pintle_meta::{ApiError, ApiResource, ObjectKey, Resource};
+use serde_json::Value;
 
 use crate::applied::{Applied, Applies};
 use crate::caches::Caches;
@@ -54,4 +55,11 @@ pub(crate) async fn within_term<R>(
         None => Ok(write.await?),
         Some(leadership) => Ok(leadership.run(write).await??),
     }
+}
+
+/// Reads an object, including its `managedFields`, from the server.
+pub(crate) async fn read_raw(cluster: &Cluster, resource: &ApiResource, key: &ObjectKey) -> Result<Value, ApiError> {
+    let path = format!("{}/{}", resource.path(key.namespace()), key.name());
+    let request = cluster.client().get().abs_path(path.split('/').filter(|part| !part.is_empty()));
+    Ok(request.object().await?)
 }

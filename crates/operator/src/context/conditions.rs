@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Context;
+use crate::shared::read_raw;
 use crate::{Result, own_conditions};
 
 /// The condition type that indicates that an object has reached its desired state.
@@ -90,7 +91,7 @@ impl<K: Resource + Serialize> Context<K> {
 
     /// Reads the condition types of this field manager from the server, because cached objects have no `managedFields`.
     pub(super) async fn read_own_conditions(&self, configuration: &Value) -> Result<BTreeSet<String>> {
-        let object = match self.read_raw(&K::api_resource(), self.key()).await {
+        let object = match read_raw(self.cluster(), &K::api_resource(), self.key()).await {
             Ok(object) => object,
             Err(error) if error.is_object_not_found() => return Err(self.gone()),
             Err(error) => return Err(error.into()),

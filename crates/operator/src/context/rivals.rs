@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::Context;
 use crate::contention::taken_fields;
 use crate::rivals::Rival;
+use crate::shared::read_raw;
 
 /// The timeout of a read request, which delays the reconciliation.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -65,7 +66,7 @@ impl<K: Resource> Context<K> {
     /// `get`, logs the writers without the fields and returns `None`.
     async fn read_contended(&self, resource: &ApiResource, rival: &Rival, turns: usize) -> Option<Value> {
         let (key, kind) = (&rival.object, &resource.kind);
-        let read = timeout(LONGEST, self.read_raw(resource, key)).await;
+        let read = timeout(LONGEST, read_raw(self.cluster(), resource, key)).await;
         match read.unwrap_or_else(|_| Err(ApiError::timeout(format!("no answer within {LONGEST:?}")))) {
             Ok(object) => Some(object),
             Err(error) => {

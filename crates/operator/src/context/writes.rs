@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pintle_controller::ReconcileError;
 use pintle_events::EventType;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, PropagationPolicy, Resource,
-    WriteOptions,
+    ApiError, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, PropagationPolicy, Resource, WriteOptions,
 };
 use pintle_restreq::Deletion;
 use serde::Serialize;
@@ -17,7 +16,7 @@ use serde_json::Value;
 use super::Context;
 use crate::applied::{Apply, Comparison, Target};
 use crate::caches::Cached;
-use crate::shared::within_term;
+use crate::shared::{read_raw, within_term};
 use crate::{Result, configuration, contention, own_conditions};
 
 impl<K: Resource> Context<K> {
@@ -87,7 +86,7 @@ impl<K: Resource> Context<K> {
     where
         T: Resource + Serialize + DeserializeOwned,
     {
-        let (key, configuration) = configuration::of_child(child, self.key().namespace(), owner)?;
+        let (key, mut configuration) = configuration::of_child(child, self.key().namespace(), owner)?;
         let cached = match owner {
             Some(_) => self.cache_of_child::<T>(&key)?,
             None => self.shared.caches.get::<T>()?,
@@ -114,11 +113,11 @@ impl<K: Resource> Context<K> {
             (_, None) => {}
         }
         let api = self.cluster().api::<T>();
-        let mut patch = Patch::Apply(configuration);
-        if let (Some(live), Patch::Apply(body)) = (&live, &mut patch) {
+        if let Some(live) = &live {
             // Send the uid, so that a re-created child does not get the configuration of the deleted child.
-            body["metadata"]["uid"] = live.uid().into();
+            configuration["metadata"]["uid"] = live.uid().into();
         }
+        let patch = Patch::Apply(configuration);
         let apply = Apply::begin(self.all_applied(), &target);
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
         let stored = Arc::new(stored);
@@ -227,11 +226,9 @@ impl<K: Resource> Context<K> {
         }
         let types = own_conditions::types(&configuration);
         let api = self.cluster().api::<K>();
-        let mut patch = Patch::Apply(configuration);
-        if let Patch::Apply(body) = &mut patch {
-            // Send the uid, because the object may have been re-created since the cache was read.
-            body["metadata"]["uid"] = live.uid().into();
-        }
+        // Send the uid, because the object may have been re-created since the cache was read.
+        configuration["metadata"]["uid"] = live.uid().into();
+        let patch = Patch::Apply(configuration);
         let apply = Apply::begin(self.all_applied(), &target);
         let stored = match self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await {
             Ok(stored) => Arc::new(stored),
@@ -356,7 +353,7 @@ impl<K: Resource> Context<K> {
         if !self.applied(|applied| applied.is_report_due(target, now)) {
             return Overwritten { path, others: Vec::new() };
         }
-        let others = match self.read_raw(&T::api_resource(), &target.1).await {
+        let others = match read_raw(self.cluster(), &T::api_resource(), &target.1).await {
             Ok(object) => contention::other_managers(&object, &path, applied, self.field_manager()),
             Err(error) => {
                 tracing::debug!(%error, "cannot read the field managers of a contended object");
@@ -411,13 +408,6 @@ impl<K: Resource> Context<K> {
             Ok(false) => self.gone(),
             Err(error) => error,
         }
-    }
-
-    /// Reads an object, including its `managedFields`, from the server.
-    pub(super) async fn read_raw(&self, resource: &ApiResource, key: &ObjectKey) -> Result<Value, ApiError> {
-        let url = format!("{}/{}", resource.path(key.namespace()), key.name());
-        let request = self.cluster().client().get().abs_path(url.split('/').filter(|part| !part.is_empty()));
-        Ok(request.object::<Value>().await?)
     }
 
     async fn within_term<R>(&self, write: impl Future<Output = Result<R, ApiError>>) -> Result<R> {

@@ -8,31 +8,28 @@
 //! manager the owner of the server's default values. The next apply gives up this ownership.
 
 use pintle_cluster::Cluster;
-use pintle_meta::{ApiError, Patch, Resource, WriteOptions};
+use pintle_meta::{ApiError, ObjectKey, Patch, Resource, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::shared::read_raw;
 
 /// Returns the stored object, including its managed fields. Creates the object if it does not exist.
 pub(super) async fn read_or_create<T>(cluster: &Cluster, object: &T, options: &WriteOptions) -> Result<Value, ApiError>
 where
     T: Resource + Serialize + DeserializeOwned,
 {
-    match read::<T>(cluster, object.name()).await {
+    let (resource, key) = (T::api_resource(), ObjectKey::cluster(object.name()));
+    match read_raw(cluster, &resource, &key).await {
         Err(error) if error.is_object_not_found() => {
             // Use a create request, because an apply would overwrite an object that another build creates at the same
             // time.
             cluster.api().create(object, options).await?;
-            read::<T>(cluster, object.name()).await
+            read_raw(cluster, &resource, &key).await
         }
         stored => stored,
     }
-}
-
-async fn read<T: Resource>(cluster: &Cluster, name: &str) -> Result<Value, ApiError> {
-    let path = format!("{}/{name}", T::api_resource().path(None));
-    let request = cluster.client().get().abs_path(path.split('/').filter(|part| !part.is_empty()));
-    Ok(request.object().await?)
 }
 
 /// Merges the entries of the field manager in the managed fields of an object. Returns `true` if this changed the
