@@ -85,14 +85,14 @@ pub(super) fn block_on<R>(
     stall_limit: Duration,
     run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation>,
 ) -> Result<R, Violation> {
-    let pulse = Pulse::default();
-    let parked = pulse.clone();
+    let last_park = Arc::new(Mutex::new(None));
+    let parked = last_park.clone();
     // The paused clock advances only when the runtime parks, which happens when no task is ready.
     let mut runtime = Builder::new_current_thread();
-    runtime.enable_all().start_paused(true).on_thread_park(move || parked.beat());
+    runtime.enable_all().start_paused(true).on_thread_park(move || *parked.lock() = Some(Instant::now()));
     let runtime = runtime.build().map_err(|error| Violation::Start(Box::new(error)))?;
     let stalled = CancellationToken::new();
-    let _watchdog = watchdog(pulse, stall_limit, stalled.clone())?;
+    let _watchdog = watchdog(last_park, stall_limit, stalled.clone())?;
     runtime.block_on(async {
         let start = Instant::now();
         // The server of the run uses the same clock.
@@ -106,30 +106,20 @@ pub(super) fn block_on<R>(
     })
 }
 
-/// The time on the paused clock at which the runtime last parked.
-#[derive(Clone, Default)]
-struct Pulse(Arc<Mutex<Option<Instant>>>);
-
-impl Pulse {
-    fn beat(&self) {
-        *self.0.lock() = Some(Instant::now());
-    }
-
-    fn last(&self) -> Option<Instant> {
-        *self.0.lock()
-    }
-}
-
-/// Starts a thread that cancels `stalled` if the paused clock does not advance for the real time `limit`. Dropping the
-/// returned sender ends the thread.
-fn watchdog(pulse: Pulse, limit: Duration, stalled: CancellationToken) -> Result<Sender<()>, Violation> {
+/// Starts a thread that cancels `stalled` if the paused clock does not advance for the real time `limit`. `last_park` is
+/// the time on the paused clock at which the runtime last parked. Dropping the returned sender ends the thread.
+fn watchdog(
+    last_park: Arc<Mutex<Option<Instant>>>,
+    limit: Duration,
+    stalled: CancellationToken,
+) -> Result<Sender<()>, Violation> {
     let (sender, run) = channel();
     let watch = move || {
-        let (mut last, mut unchanged) = (pulse.last(), 0);
+        let (mut last, mut unchanged) = (*last_park.lock(), 0);
         // Count checks instead of measuring the time, because a debugger or a suspended machine also pauses this
         // thread.
         while run.recv_timeout(limit / CHECKS) == Err(RecvTimeoutError::Timeout) {
-            let now = pulse.last();
+            let now = *last_park.lock();
             unchanged = if now == last { unchanged + 1 } else { 0 };
             last = now;
             if unchanged == CHECKS {

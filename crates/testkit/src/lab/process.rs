@@ -95,14 +95,7 @@ impl<W: World> Lab<W> {
     ///
     /// The process is killed even if the future is dropped after its first poll.
     pub async fn kill(&self, process: &str) {
-        let found = self.processes.lock().get_mut(process).map(|found| {
-            found.link.kill();
-            std::mem::replace(&mut found.task, tokio::spawn(async {}))
-        });
-        if let Some(task) = found {
-            // Ignore the result, because the task catches panics of the operator and does not panic itself.
-            let _ = task.await;
-        }
+        self.end(process, |found| found.link.kill()).await;
     }
 
     /// Stops a process like SIGTERM, and waits until the process has ended.
@@ -115,15 +108,20 @@ impl<W: World> Lab<W> {
     ///
     /// The process is stopped even if the future is dropped after its first poll.
     pub async fn stop(&self, process: &str) -> Result<(), Violation> {
+        self.end(process, |found| found.stop.cancel()).await;
+        self.check_ended()
+    }
+
+    /// Ends a process with `end`, and waits until its task has ended.
+    async fn end(&self, process: &str, end: impl FnOnce(&Process)) {
         let found = self.processes.lock().get_mut(process).map(|found| {
-            found.stop.cancel();
+            end(found);
             std::mem::replace(&mut found.task, tokio::spawn(async {}))
         });
         if let Some(task) = found {
             // Ignore the result, because the task catches panics of the operator and does not panic itself.
             let _ = task.await;
         }
-        self.check_ended()
     }
 
     /// Returns the names of the running processes.
