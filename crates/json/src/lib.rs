@@ -29,6 +29,7 @@
 mod access;
 mod convert;
 mod de;
+mod go_error;
 mod index;
 mod json;
 mod macros;
@@ -39,6 +40,7 @@ mod text;
 mod write;
 
 pub use de::MapOrNumber;
+pub use go_error::go_error;
 pub use json::Json;
 pub use map::{Entry, IntoMembers, Map, Members, MembersMut};
 pub use ser::to_json;

@@ -8,7 +8,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::How;
 use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_json::Json;
+use pintle_json::{Json, go_error};
 use pintle_meta::__private::Mutex;
 use pintle_meta::{FieldValidation, Reason, StatusDetails};
 use pintle_schema::patch::{PatchBody, PatchError};
@@ -63,7 +63,8 @@ impl RawBody {
     /// apiVersion and kind, both are taken from `expected`.
     pub fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
-            BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
+            BodyContent::Json => serde_json::from_slice(&self.bytes)
+                .map_err(|error| go_error(&error, &String::from_utf8_lossy(&self.bytes))),
             BodyContent::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
             BodyContent::Protobuf => protobuf::decode(&self.bytes, expected),
         }
@@ -210,9 +211,14 @@ impl<'a> Patcher<'a> {
             }
             PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(patch_failure),
             PatchKind::Apply => match body.content {
-                BodyContent::Yaml(Ok((source, findings))) => {
-                    Ok(PatchInput::Apply { source: source.into_value(), findings })
-                }
+                BodyContent::Yaml(Ok((source, findings))) => match source.into_value() {
+                    source @ (Json::Object(_) | Json::Null) => Ok(PatchInput::Apply { source, findings }),
+                    other => Err(Failure::bad_request(format!(
+                        "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} \
+                         into Go value of type map[string]interface {{}}",
+                        other.type_name()
+                    ))),
+                },
                 BodyContent::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
                 BodyContent::Json | BodyContent::Protobuf => Err(Failure::internal("an apply patch that is not YAML")),
             },
@@ -274,7 +280,7 @@ impl<'a> Patcher<'a> {
         let mut patched = patch.apply(live, &schema).map_err(patch_failure)?;
         let patch_text = match patch {
             PatchBody::Strategic(_) => patch.display_text(),
-            PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
+            PatchBody::Json(_) | PatchBody::Merge(_) => patch.patched_text(&patched, &schema),
         };
         let invalid = |why: String| {
             Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &patch_text, why)]))
@@ -327,7 +333,9 @@ impl<'a> Patcher<'a> {
         let wrong = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
         let read_by_name = !matches!(patch, PatchBody::Strategic(_));
         if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
-            return Err(invalid(format!("no kind {kind:?} is registered for version {version:?}")));
+            return Err(invalid(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
         }
         members.insert("apiVersion", api_version.into());
         members.insert("kind", self.kind.kind.as_str().into());

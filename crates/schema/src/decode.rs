@@ -86,6 +86,11 @@ impl RequestBody<'_> {
                 return Err(self.unrecognized(&format!("{why} ({})", excerpt(self.bytes))));
             }
             BodyFormat::Protobuf => {
+                if !protobuf::is_protobuf(self.bytes) {
+                    const WHY: &str =
+                        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+                    return Err(self.unrecognized(&format!("{WHY} ({})", excerpt(self.bytes))));
+                }
                 let object = protobuf::decode(self.bytes, (api_version, schema.kind()));
                 let object = object.map_err(BodyError::Unrecognized)?;
                 feed(&object, sink).map_err(|error| syntax_error(error.to_string()))?

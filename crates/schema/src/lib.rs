@@ -107,6 +107,14 @@ impl Schema {
         &self.root
     }
 
+    /// Formats a value of the built-in struct `name`, such as `meta.OwnerReference`, with its members in Go's order.
+    pub fn go_text(name: &str, value: &Json) -> String {
+        match builtin_types::table().named(name) {
+            Some(ty) => patch::patched_text::go_ordered(value, &ty),
+            None => value.to_string(),
+        }
+    }
+
     /// Returns `true` for the schema of a custom resource.
     pub fn is_custom(&self) -> bool {
         self.custom

@@ -15,6 +15,7 @@ mod json;
 mod merge_patch;
 mod order;
 mod ordered;
+pub(crate) mod patched_text;
 mod restore;
 mod strategic;
 
@@ -154,6 +155,20 @@ impl PatchBody {
             Self::Merge(body) => Ok(merge(object, &body.value)),
             Self::Strategic(body) if body.value.is_null() => Ok(object.clone()),
             Self::Strategic(body) => strategic(object, &body.value, schema),
+        }
+    }
+
+    /// Returns the text of the patched object for error messages, with its members in the order in which Go's patch
+    /// library writes them.
+    pub fn patched_text(&self, patched: &Json, schema: &Schema) -> String {
+        if schema.is_custom() {
+            return patched.to_string();
+        }
+        match self {
+            Self::Json(patch) => patched_text::patched_text(patched, &patch.touched(), schema.root()),
+            Self::Merge(body) | Self::Strategic(body) => {
+                patched_text::patched_text(patched, &body.value, schema.root())
+            }
         }
     }
 

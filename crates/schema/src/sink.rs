@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use pintle_json::{Json, MapOrNumber, Text};
+use pintle_json::{Json, MapOrNumber, Text, go_error};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Error, Number};
 
-use super::go_json::{go_error, plain_number, replace_lone_surrogates};
+use super::go_json::{plain_number, replace_lone_surrogates};
 
 /// Receives JSON values from a parser, and builds a result from them.
 pub(super) trait Sink: Sized {

@@ -4,6 +4,7 @@ use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, URL_SAFE_NO_PAD};
 use base64::{DecodeError, Engine};
 use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_json::go_error;
 use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "meta.k8s.io/v1";
@@ -50,12 +51,13 @@ impl ContinueToken {
         let bytes = LENIENT.decode(text).map_err(|error| {
             let at = match error {
                 DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. } => at,
-                DecodeError::InvalidLength(length) => length,
+                DecodeError::InvalidLength(length) => length.saturating_sub(1),
                 DecodeError::InvalidPadding => text.find('=').unwrap_or_default(),
             };
             wrong(&format!("illegal base64 data at input byte {at}"))
         })?;
-        let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
+        let wire: Wire = serde_json::from_slice(&bytes)
+            .map_err(|error| wrong(&go_error(&error, &String::from_utf8_lossy(&bytes))))?;
         if wire.v != VERSION {
             return Err(wrong(&format!("server does not recognize this encoded version {}", wire.v)));
         }

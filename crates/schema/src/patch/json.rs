@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::io;
 
-use pintle_json::Json;
+use pintle_json::{Json, Map};
 
 use super::PatchError;
+use super::patched_text::touch;
 use crate::DEEPEST;
 use crate::document::JsonNode;
 use crate::finding::StrictFinding;
@@ -80,6 +81,15 @@ impl JsonPatch {
 
     pub(super) fn findings(&self) -> &[StrictFinding] {
         &self.findings
+    }
+
+    /// Returns a tree with the objects that contain the targets of the operations.
+    pub(super) fn touched(&self) -> Json {
+        let mut tree = Json::Object(Map::new());
+        for pointer in self.operations.iter().flat_map(|operation| [&operation.path, &operation.from]).flatten() {
+            touch(&mut tree, pointer);
+        }
+        tree
     }
 
     pub(super) fn display_text(&self) -> String {

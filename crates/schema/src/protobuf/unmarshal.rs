@@ -11,6 +11,11 @@ use super::wire::{WireFields, WireValue};
 use crate::types::{Field, Scalar, Struct, Type, Union};
 use crate::{DEEPEST, Schema};
 
+/// Returns `true` if the body begins with the magic bytes of protobuf.
+pub fn is_protobuf(body: &[u8]) -> bool {
+    body.starts_with(MAGIC)
+}
+
 /// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. If the body lacks a version or a
 /// kind, the given version or kind is used. If the body is invalid, returns the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
