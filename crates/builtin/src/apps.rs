@@ -20,6 +20,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
+use pintle_schema::Schema;
 
 use super::core::pod::{pod_template, template_metadata, validate_template};
 
@@ -55,7 +56,10 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
         .required_if(selector.is_none() && strict, "spec.selector", "")
         .also(broken)
         .invalid_if(empty, "spec.selector", &value, format_args!("empty selector is invalid for {kind}"))
-        .invalid_if(unreadable && strict, "spec.selector", &value, "invalid label selector")
+        .refuse(unreadable && strict, || {
+            let value = Schema::go_text("meta.LabelSelector", &value);
+            FieldError::invalid_go("spec.selector", &value, "invalid label selector")
+        })
         .refuse(!matches && !empty && !unreadable, || {
             let why = "`selector` does not match template `labels`";
             FieldError::invalid("spec.template.metadata.labels", &labels, why)

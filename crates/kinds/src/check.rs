@@ -4,6 +4,7 @@ use std::fmt;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
+use pintle_schema::{Scalar, Schema, Type};
 
 /// Applies validation rules to an object and collects the errors. Field arguments are paths as in Kubernetes error
 /// messages, such as `spec.ports`.
@@ -246,10 +247,24 @@ pub fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     });
     changed
         .map(|field| {
-            let value = new.at(&pointer(field)).cloned().unwrap_or_default();
+            let value = new.at(&pointer(field)).cloned().unwrap_or_else(|| unset(new, field));
             FieldError::invalid(*field, &value, "field is immutable")
         })
         .collect()
+}
+
+/// Returns the value of an absent field in Go: an empty string, or null for pointers and all other types.
+fn unset(object: &Json, field: &str) -> Json {
+    let schema = Schema::builtin(object.text("/apiVersion"), object.text("/kind"));
+    let mut ty = schema.as_ref().map(Schema::root);
+    let mut is_text = false;
+    for name in field.split('.') {
+        let Some(Type::Struct { struct_type, .. }) = ty else { return Json::Null };
+        let Some(field) = struct_type.field(name) else { return Json::Null };
+        is_text = !field.pointer && matches!(field.ty, Type::Scalar(Scalar::String));
+        ty = Some(&field.ty);
+    }
+    if is_text { "".into() } else { Json::Null }
 }
 
 fn pointer(field: &str) -> String {

@@ -10,6 +10,7 @@ use pintle_apimachinery::validate::{
     qualified_name_faults,
 };
 use pintle_json::{Json, Map, Text};
+use pintle_schema::Schema;
 
 use super::Kind;
 use crate::strategy_types::PlainFinalizers;
@@ -198,7 +199,7 @@ fn entries<'a>(metadata: &'a Map, key: &str) -> impl Iterator<Item = (&'a Text, 
 fn owners(metadata: &Map) -> FieldErrors {
     let Some(owners) = metadata["ownerReferences"].as_array() else { return FieldErrors::default() };
     let mut errors = FieldErrors::default();
-    let mut controllers = 0;
+    let mut controller: Option<String> = None;
     for owner in owners {
         if errors.is_full() {
             break;
@@ -214,15 +215,26 @@ fn owners(metadata: &Map) -> FieldErrors {
         }
         if api_version == "v1" && text("kind") == "Event" {
             let why = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::invalid("metadata.ownerReferences", owner, why));
+            errors.push(FieldError::invalid_go("metadata.ownerReferences", &go_text(owner), why));
         }
-        controllers += usize::from(owner.is_true("/controller"));
-    }
-    if controllers > 1 {
-        let why = "Only one reference can have Controller set to true. Found \"true\" in references";
-        errors.push(FieldError::invalid("metadata.ownerReferences", &Json::from(owners.clone()), why));
+        if owner.is_true("/controller") {
+            let named = format!("{}/{}", text("kind"), text("name"));
+            let Some(first) = &controller else {
+                controller = Some(named);
+                continue;
+            };
+            let value = format!("[{}]", owners.iter().map(go_text).collect::<Vec<_>>().join(","));
+            let why = format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {named}"
+            );
+            errors.push(FieldError::invalid_go("metadata.ownerReferences", &value, why));
+        }
     }
     errors
+}
+
+fn go_text(owner: &Json) -> String {
+    Schema::go_text("meta.OwnerReference", owner)
 }
 
 fn is_plain(finalizer: &str) -> bool {

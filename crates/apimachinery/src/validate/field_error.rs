@@ -69,6 +69,11 @@ impl FieldError {
         Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {value}: {why}"))
     }
 
+    /// Creates an error for an invalid value. `value` is the JSON of the value, in Go's format.
+    pub fn invalid_go(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
+        Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {value}: {why}"))
+    }
+
     /// Creates an error for an invalid string.
     pub fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
         Self::invalid(field, &Json::from(value), why)
