@@ -76,6 +76,16 @@ impl Strategy for Job {
         }
     }
 
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, _: Subresource) {
+        // kube-apiserver sets missing labels when it reads the written Job from its store.
+        let labels = old.at("/spec/template/metadata/labels").filter(|labels| !labels.is_empty()).cloned();
+        if let Some(labels) = labels
+            && new.at("/metadata/labels").is_none_or(Json::is_empty)
+        {
+            pintle_apimachinery::object::set_metadata(new, "labels", labels);
+        }
+    }
+
     fn validate_create(&self, object: &Json) -> FieldErrors {
         [generated_errors(object), job_spec_errors(object), job_name_errors(object)].into_iter().flatten().collect()
     }

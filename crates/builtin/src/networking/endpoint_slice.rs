@@ -39,6 +39,12 @@ impl Strategy for EndpointSlice {
         object.items_mut("endpoints").for_each(|endpoint| endpoint.unset("deprecatedTopology"));
     }
 
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, _: Subresource) {
+        if new.get("endpoints") != old.get("endpoints") {
+            self.prepare_for_create(context, new);
+        }
+    }
+
     fn to_stored(&self, mut object: Json) -> Json {
         for key in ["endpoints", "ports"] {
             if object.get(key).is_none_or(Json::is_empty) {
