@@ -87,10 +87,12 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict for an update whose uid differs from the uid of the stored object.
-    pub fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
+    /// Returns the conflict for an update whose uid differs from the uid of the stored object. In a dry run,
+    /// kube-apiserver compares the uids before it adds the prefix of the etcd keys.
+    pub fn uid_conflict(&self, wanted: &str, found: &str, dry_run: bool) -> Failure {
+        let prefix = if dry_run { "" } else { "/registry" };
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+            "StorageError: invalid object, Code: 4, Key: {prefix}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
              precondition: {wanted}, UID in object meta: {found}",
             self.etcd_resource(),
             self.key()

@@ -116,7 +116,7 @@ impl Scale {
 
 impl Scale {
     /// Returns an error if the written Scale is invalid or belongs to another object.
-    pub fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
+    pub fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How, dry_run: bool) -> Outcome<()> {
         target.check_name(metadata::name(scale))?;
         target.check_namespace(metadata::namespace(scale))?;
         let uid = metadata::uid(scale);
@@ -127,7 +127,7 @@ impl Scale {
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
                 // For a PUT, check the uid as a precondition before decoding the body as a Scale.
-                How::Put => target.uid_conflict(uid, found),
+                How::Put => target.uid_conflict(uid, found, dry_run),
                 _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
@@ -154,7 +154,8 @@ impl Scale {
     }
 
     /// Returns an error if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
-    pub fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
+    /// `applied` is the body of the request.
+    pub fn check_applied(&self, applied: &Json, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {
             return Ok(());
         }
@@ -163,7 +164,8 @@ impl Scale {
             format!(
                 "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: request to convert \
                  CR to an invalid group/version: autoscaling/v1",
-                target.namespace, target.name
+                metadata::namespace(applied),
+                metadata::name(applied)
             ),
         ))
     }

@@ -31,17 +31,18 @@ const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes
 
 /// Chooses the format of a response with objects of a kind. Returns a 406 failure if no format is acceptable.
 pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
-    choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
+    choose(call, offer, kind.strategy.routing(), Some(kind))
 }
 
 pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<ResponseFormat> {
-    choose(call, Offer::Document, routing, true)
+    choose(call, Offer::Document, routing, None)
 }
 
-fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Outcome<ResponseFormat> {
+fn choose(call: &Call, offer: Offer, routing: Routing, kind: Option<&Kind>) -> Outcome<ResponseFormat> {
+    let has_protobuf = kind.is_none_or(Kind::has_protobuf);
     let clauses = accept::clauses(call.header(ACCEPT));
     if routing == Routing::PerMethod && !clauses.iter().any(is_known_to_routes) {
-        let lists = matches!(offer, Offer::List | Offer::Watch);
+        let lists = matches!(offer, Offer::List | Offer::Watch) && call.method != "DELETE";
         let types = if lists { format!("{MEDIA_TYPES}, {STREAMS}") } else { MEDIA_TYPES.to_owned() };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
         return Err(Failure::new(406, Reason::NotAcceptable, message).with(StatusDetails::default()));
@@ -54,7 +55,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
         if offer == Offer::Watch && media == Media::Yaml {
             return Err(not_acceptable(STREAMS));
         }
-        let Some(transform) = transform(call, clause, offer, routing)? else { continue };
+        let Some(transform) = transform(call, clause, offer, routing, kind)? else { continue };
         if media == Media::Protobuf && !has_message(&transform, has_protobuf) {
             continue;
         }
@@ -74,6 +75,15 @@ fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     }
 }
 
+/// Returns the error for metadata of an object if the response is a list, or the other way round.
+fn wrong_shape(wanted: &str, offer: Offer, kind: &Kind) -> Failure {
+    let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
+    let (found, suffix) = if offer == Offer::List { ("a list", "List") } else { ("not a list", "") };
+    let message =
+        format!("you requested {wanted}, but the requested object is {found} (*{package}.{}{suffix})", kind.kind);
+    Failure::new(406, Reason::NotAcceptable, message)
+}
+
 fn not_acceptable(types: &str) -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {types}"))
 }
@@ -87,7 +97,13 @@ fn is_known_to_routes(clause: &Clause) -> bool {
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
+fn transform(
+    call: &Call,
+    clause: &Clause,
+    offer: Offer,
+    routing: Routing,
+    kind: Option<&Kind>,
+) -> Outcome<Option<Transform>> {
     let requested = clause.transform();
     let RequestedTransform { name, group, version } = &requested;
     if name.is_empty() {
@@ -105,7 +121,10 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
         ("PartialObjectMetadataList", Offer::Object) if routing == Routing::CatchAll => {
             Err(Failure::plain(500, "content is not a list"))
         }
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(not_acceptable(MEDIA_TYPES)),
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(match (offer, kind) {
+            (Offer::Object | Offer::List, Some(kind)) => wrong_shape(name, offer, kind),
+            _ => not_acceptable(MEDIA_TYPES),
+        }),
         _ => Ok(None),
     }
 }

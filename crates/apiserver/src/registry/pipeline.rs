@@ -101,6 +101,10 @@ impl Registry {
             return;
         };
         keep_identity(&mut write.new, old);
+        // The storage of kube-apiserver removes `selfLink`, and a dry run does not use the storage.
+        if !write.by.options.dry_run {
+            metadata_mut(&mut write.new).unset("selfLink");
+        }
     }
 
     /// Applies the kind's rules, runs the kind's built-in admission plugins, and updates the generation.
@@ -216,7 +220,6 @@ impl<'a> Write<'a> {
 /// Restores metadata fields that an update may omit but must not change.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
-    metadata.unset("selfLink");
     let stored = |field: &str| metadata::member(old, field).cloned();
     if metadata.text("/uid").is_empty()
         && let Some(uid) = stored("uid")

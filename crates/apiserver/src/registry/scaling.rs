@@ -33,7 +33,7 @@ impl Registry {
         self.write_scale(target, manager, &|live| {
             let present = paths.present(live);
             let mut scale = make(&present)?;
-            paths.check(target, &scale, live, how)?;
+            paths.check(target, &scale, live, how, manager.options.dry_run)?;
             let present = paths.owned(live);
             metadata_mut(&mut scale).unset("managedFields");
             manager.track(&ScaleBody::kind(), Some(&present), &mut scale, Subresource::Scale);
@@ -54,9 +54,9 @@ impl Registry {
             let present = paths.owned(live);
             paths.check_owners(&present)?;
             let mut scale = manager.apply(&kind, Some(&present), applied, Subresource::Scale)?;
-            paths.check_applied(target, &scale, &present)?;
+            paths.check_applied(applied, &scale, &present)?;
             kind.normalise(&mut scale);
-            paths.check(target, &scale, live, How::Apply)?;
+            paths.check(target, &scale, live, How::Apply, manager.options.dry_run)?;
             Ok(scale)
         })
         .await

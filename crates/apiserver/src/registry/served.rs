@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::Ordered;
-use pintle_json::Json;
+use pintle_json::{Json, json};
 use pintle_kinds::Kind;
 use pintle_schema::protobuf::{self, Enveloped};
 use pintle_schema::{self as schema, Schema, Type};
@@ -152,7 +152,10 @@ impl Served {
     /// encoding of metadata.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
-        let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;
+        let message = self.encode(Encoding::MetadataMessage, || {
+            protobuf::message(&of, &pintle_json::to_vec(&json!({"metadata": self.metadata()}))?)
+        });
+        let message = message.map_err(unfit)?;
         Ok(Enveloped { api_version: api_version.into(), kind: "PartialObjectMetadata".into(), message })
     }
 

@@ -34,6 +34,14 @@ pub(crate) enum Include {
     Unknown,
 }
 
+/// Returns the metadata of a table with one object. The object of a dry run has no revision.
+fn table_metadata(object: &Served) -> Json {
+    match &object.metadata()["resourceVersion"] {
+        Json::Null => json!({}),
+        revision => json!({"resourceVersion": revision}),
+    }
+}
+
 impl Transform {
     pub(crate) fn is_none(&self) -> bool {
         matches!(self, Self::None)
@@ -64,7 +72,7 @@ impl Transform {
             Self::None => object.write(true, to),
             Self::Metadata { api_version } => to.extend_from_slice(&partial(api_version, object)),
             Self::Table { api_version, include } => {
-                let mut head = self.list_head(kind, json!({"resourceVersion": object.metadata()["resourceVersion"]}));
+                let mut head = self.list_head(kind, table_metadata(object));
                 if !columns {
                     head["columnDefinitions"] = Json::Null;
                 }

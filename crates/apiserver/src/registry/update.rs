@@ -106,7 +106,7 @@ impl Registry {
         target.settle_namespace(&mut new)?;
         let mut write = Write { target, old: Some(&old), new, by, how, has_labels: false };
         self.receive(&mut write)?;
-        self.check_versions(target, &mut write.new, &old, how)?;
+        self.check_versions(target, &mut write.new, &old, how, by.options.dry_run)?;
         let complete = self.complete(write)?;
         if !by.options.dry_run {
             self.warn_of_no_effect(target, &complete.object, by);
@@ -122,7 +122,7 @@ impl Registry {
         match source {
             UpdateSource::Put(body) if kind.flags.creates_on_update => {
                 if !metadata::uid(body).is_empty() {
-                    return Err(target.uid_conflict(metadata::uid(body), ""));
+                    return Err(target.uid_conflict(metadata::uid(body), "", by.options.dry_run));
                 }
                 by.check_may_create()?;
                 self.create_absent(How::Put, target, Json::clone(body), by)
@@ -144,11 +144,18 @@ impl Registry {
         }
     }
 
-    fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
+    fn check_versions(
+        &self,
+        target: &RequestTarget,
+        new: &mut Json,
+        old: &Json,
+        how: How,
+        dry_run: bool,
+    ) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
         if is_put && !uid.is_empty() && uid != stored_uid {
-            return Err(target.uid_conflict(uid, stored_uid));
+            return Err(target.uid_conflict(uid, stored_uid, dry_run));
         }
         let version = new.text("/metadata/resourceVersion").to_owned();
         let current = old.text("/metadata/resourceVersion").to_owned();

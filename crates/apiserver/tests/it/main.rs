@@ -12,6 +12,7 @@ mod custom_values;
 mod deadlines;
 mod defaults;
 mod definitions;
+mod dry_runs;
 mod events;
 mod eviction;
 mod faults;
