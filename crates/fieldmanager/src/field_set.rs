@@ -133,12 +133,15 @@ fn check_value(ty: &Type, value: &Json, path: &mut String, errors: &mut SchemaEr
             }
         }
         (Shape::Map, Json::Object(members)) => {
+            // Go stops at the first undeclared field of a map, in the random order of the map.
+            let mut is_declared = true;
             for (name, value) in members {
                 let length = path.len();
                 path.push_str(&format!(".{name}"));
                 match ty.child(name) {
                     Some(ty) => check_value(ty, value, path, errors),
-                    None if matches!(ty, Type::Struct { .. }) => {
+                    None if is_declared && matches!(ty, Type::Struct { .. }) => {
+                        is_declared = false;
                         errors.push(path, "field not declared in schema");
                     }
                     None => {}

@@ -7,6 +7,7 @@ use pintle_schema::{ListType, Topology, Type};
 
 use super::WriteContext;
 use super::compare::{associative_list, member};
+use super::field_set::schema_errors_except_duplicates;
 use super::key_defaults;
 use super::managers::{Managed, ManagerId, Managers};
 use super::path_element::PathElement;
@@ -25,7 +26,8 @@ use super::versions::{Differences, cover_atomic_values};
 /// the client.
 ///
 /// As in kube-apiserver, all `managedFields` entries are cleared if a list contains an item that cannot be identified,
-/// such as an item without its key. The entries are also cleared if the default values of list keys would use too much
+/// such as an item without its key, or if a custom resource does not match its schema. Validation can still accept such
+/// a write, because the server restores the status first. The entries are also cleared if the default values of list keys would use too much
 /// memory. The server cannot store an object with such large default values.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
@@ -50,7 +52,11 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
             }
         };
         let root = ctx.schema.root();
-        let is_trackable = |object| key_defaults::is_within_limit(root, object) && is_identifiable(root, object);
+        let is_trackable = |object| {
+            key_defaults::is_within_limit(root, object)
+                && is_identifiable(root, object)
+                && (!ctx.schema.is_custom() || schema_errors_except_duplicates(root, object).is_empty())
+        };
         if is_trackable(old) && is_trackable(new) {
             record(&mut managers, old, new, ctx)
         } else {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod mismatch;
+
 use std::sync::Arc;
 
 use pintle_fieldmanager::*;
