@@ -13,6 +13,7 @@ use pintle_json::{Json, json};
 use pintle_kinds::table::{Column, Table};
 use pintle_kinds::{Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
 use pintle_schema::Schema;
+use pintle_schema::patch::go_text;
 
 use super::field_path::FieldPath;
 use super::rules::{self, RuleTree};
@@ -174,7 +175,7 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
             _ if value.is_i64() => "int64",
             _ => "float64",
         };
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let text = go_text(value);
         let why = format!("{path} accessor error: {text} is of the type {go_type}, expected {expected}");
         Some(FieldError::invalid(path, &0.into(), why))
     };

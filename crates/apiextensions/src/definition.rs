@@ -9,7 +9,7 @@ use pintle_kinds::without_effect::{BUILT_IN_VERSIONS, without_effect};
 use pintle_kinds::{Kinds, PlainFinalizers, Strategy};
 
 use super::default::normalise_numbers;
-use super::{definition_errors, formats, storage_versions};
+use super::{definition_errors, formats, prune, storage_versions};
 
 /// The finalizer that keeps a definition until all its custom resources are deleted.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -56,9 +56,11 @@ impl Strategy for Definition {
         let stored: Vec<&str> = storage_versions(object).take(1).collect();
         let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
         object.set("status", status);
+        prune_defaults(object);
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, subresource: Subresource) {
+        prune_defaults(new);
         if subresource != Subresource::None && new.list("/status/storedVersions").next().is_some() {
             return;
         }
@@ -117,6 +119,15 @@ impl Strategy for Definition {
         found.sort();
         found.dedup();
         found.into_iter().map(|format| format!("unrecognized format \"{format}\"")).collect()
+    }
+}
+
+/// Removes unknown metadata fields from the defaults of embedded resources, as the validation in kube-apiserver does.
+fn prune_defaults(definition: &mut Json) {
+    for version in definition.get_mut("spec").into_iter().flat_map(|spec| spec.items_mut("versions")) {
+        if let Some(schema) = version.get_mut("schema").and_then(|schema| schema.get_mut("openAPIV3Schema")) {
+            prune::prune_schema_defaults(schema);
+        }
     }
 }
 

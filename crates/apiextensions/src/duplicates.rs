@@ -44,8 +44,8 @@ fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, er
         }
         Json::Object(members) => {
             for (name, member) in members {
-                if let Some(schema) = schema.member(name) {
-                    collect_duplicates(schema, member, path.member(name), errors);
+                if let Some(of_member) = schema.member(name) {
+                    collect_duplicates(of_member, member, schema.path_of(name, &path), errors);
                 }
             }
         }

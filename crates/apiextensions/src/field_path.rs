@@ -30,6 +30,19 @@ impl<'a> FieldPath<'a> {
     pub fn item(&'a self, index: usize) -> Self {
         Self::Item(self, index)
     }
+
+    /// Returns the path with a dot before each map key, as in the errors about unknown fields.
+    pub fn dotted(&self) -> String {
+        match self {
+            Self::Key(parent, key) => match parent.dotted() {
+                parent if parent.is_empty() => (*key).to_owned(),
+                parent => format!("{parent}.{key}"),
+            },
+            Self::Start(path) => (*path).to_owned(),
+            Self::Member(parent, name) => Self::Key(parent, name).dotted(),
+            Self::Item(parent, index) => format!("{}[{index}]", parent.dotted()),
+        }
+    }
 }
 
 impl fmt::Display for FieldPath<'_> {

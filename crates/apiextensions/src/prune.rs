@@ -4,6 +4,7 @@ use pintle_json::{Json, Map};
 use pintle_store::{METADATA, OBJECT};
 
 use super::field_path::FieldPath;
+use super::pattern::Patterns;
 use super::structural::{Additional, Structural};
 
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
@@ -27,7 +28,7 @@ struct Removed {
 }
 
 /// The part of the object that contained a removed field. The order of the variants is the reporting order.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Place {
     Metadata,
     Object,
@@ -39,7 +40,7 @@ const MAX_PATH_BYTES: usize = 4 << 20;
 impl Removed {
     fn add(&mut self, place: Place, path: FieldPath<'_>) {
         if self.bytes < MAX_PATH_BYTES {
-            let path = String::from(path);
+            let path = if place == Place::EmbeddedMetadata { String::from(path) } else { path.dotted() };
             self.bytes += size_of::<String>() + path.len();
             self.paths[place as usize].push(path);
         }
@@ -70,6 +71,30 @@ pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
             }
         }
         _ => {}
+    }
+}
+
+/// Removes unknown metadata fields from the defaults in the JSON of a schema.
+pub(super) fn prune_schema_defaults(schema: &mut Json) {
+    if let Some(mut default) = schema.get("default").filter(|default| holds_metadata(default)).cloned() {
+        prune_embedded(&Structural::read(schema, &mut Patterns::default()), &mut default);
+        schema.set("default", default);
+    }
+    for name in ["items", "additionalProperties"] {
+        if let Some(schema) = schema.get_mut(name) {
+            prune_schema_defaults(schema);
+        }
+    }
+    if let Some(Json::Object(properties)) = schema.get_mut("properties") {
+        properties.iter_mut().for_each(|(_, schema)| prune_schema_defaults(schema));
+    }
+}
+
+fn holds_metadata(default: &Json) -> bool {
+    match default {
+        Json::Object(members) => members.iter().any(|(name, value)| name == "metadata" || holds_metadata(value)),
+        Json::Array(items) => items.iter().any(holds_metadata),
+        _ => false,
     }
 }
 
@@ -167,7 +192,9 @@ fn prune_members(
             return true;
         }
         match schema.member(key) {
-            Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
+            Some(of_member) => {
+                value(of_member, member, of_member.preserve_unknown, schema.path_of(key, &path), removed);
+            }
             // A boolean `additionalProperties` keeps map values, but does not declare fields inside them.
             None if schema.keeps_undeclared_members() => {
                 value(&Structural::default(), member, false, path.member(key), removed);
@@ -213,5 +240,41 @@ fn value_is_pruned(schema: &Structural, value: &Json, preserves: bool) -> bool {
             }
         }
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::{Patterns, Structural, prune, prune_schema_defaults};
+
+    #[test]
+    fn only_embedded_metadata_has_brackets_around_keys() {
+        let resource = json!({"type": "object", "x-kubernetes-embedded-resource": true});
+        let schema = json!({"type": "object", "properties": {
+            "a": {"type": "object", "additionalProperties": resource},
+            "b": {"type": "object", "additionalProperties": {"type": "object"}},
+        }});
+        let schema = Structural::read(&schema, &mut Patterns::default());
+        let mut object = json!({"a": {"k": {"metadata": {"other": 1}}}, "b": {"k": {"other": 1}}});
+        assert_eq!(prune(&schema, &mut object), ["b.k.other", "a[k].metadata.other"]);
+    }
+
+    #[test]
+    fn defaults_lose_unknown_metadata_of_embedded_resources() {
+        let resource = json!({"type": "object", "x-kubernetes-embedded-resource": true});
+        let schema = |metadata| {
+            json!({
+                "type": "object",
+                "properties": {
+                    "a": {"type": "object", "additionalProperties": resource, "default": {"k": {"metadata": metadata}}},
+                    "plain": {"type": "object", "default": {"metadata": {"other": 1}}},
+                },
+            })
+        };
+        let mut pruned = schema(json!({"name": "n", "other": 1}));
+        prune_schema_defaults(&mut pruned);
+        assert_eq!(pruned, schema(json!({"name": "n"})));
     }
 }

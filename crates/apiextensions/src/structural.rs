@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pintle_json::Json;
 
 use super::allowed::Allowed;
+use super::field_path::FieldPath;
 use super::pattern::{Pattern, Patterns};
 
 /// A structural schema, parsed once from a definition's JSON.
@@ -104,6 +105,11 @@ impl Structural {
 
     pub(crate) fn defaulted(&self) -> impl Iterator<Item = (&String, &Self)> {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
+    }
+
+    /// Returns the path of a member of an object at `path`. Error messages write the keys of maps in brackets.
+    pub(crate) fn path_of<'p>(&self, name: &'p str, path: &'p FieldPath<'p>) -> FieldPath<'p> {
+        if self.properties.contains_key(name) { path.member(name) } else { FieldPath::Key(path, name) }
     }
 
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {

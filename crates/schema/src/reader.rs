@@ -112,14 +112,15 @@ impl Reader {
     fn fail(&mut self, ty: &Type, why: impl FnOnce() -> String) {
         let is_final = matches!(
             ty,
-            Type::Scalar(
-                Scalar::Quantity
-                    | Scalar::ResourceQuantity
-                    | Scalar::IntOrString
-                    | Scalar::Time
-                    | Scalar::MicroTime
-                    | Scalar::Duration
-            )
+            Type::Union(_)
+                | Type::Scalar(
+                    Scalar::Quantity
+                        | Scalar::ResourceQuantity
+                        | Scalar::IntOrString
+                        | Scalar::Time
+                        | Scalar::MicroTime
+                        | Scalar::Duration
+                )
         );
         if self.error.is_none() || (is_final && !self.is_final) {
             self.error = Some(BodyError::Value(why()));
@@ -171,6 +172,9 @@ impl Sink for Typed<'_> {
             (Primitive::Null, _) => return None,
             (found, Type::Any) => return Some(found.into_value()),
             (Primitive::Bool(value), Type::Union(Union::Bool)) => return Some(value.into()),
+            (_, Type::Union(Union::Bool)) => ScalarError::Form(NO_SCHEMA_OR_BOOL.into()),
+            // Go ignores the value and keeps an empty union, which it writes as null.
+            (_, Type::Union(_)) => return None,
             (found, Type::Scalar(scalar)) => match scalar.read(found) {
                 Ok(value) => return Some(value),
                 Err(rejected) => rejected,
@@ -202,7 +206,11 @@ impl Sink for Typed<'_> {
             Type::Any => self.untyped().list(items),
             Type::Scalar(Scalar::Raw) => self.reader.untyped_sink(self.path).list(items),
             _ => {
-                self.mismatch("array");
+                if let Type::Union(Union::Bool) = self.ty {
+                    self.reader.fail(self.ty, || NO_SCHEMA_OR_BOOL.into());
+                } else {
+                    self.mismatch("array");
+                }
                 self.reader.untyped_sink(self.path).list(items)
             }
         }
@@ -341,6 +349,8 @@ impl Sink for Untyped<'_> {
         Ok(Json::Object(out))
     }
 }
+
+const NO_SCHEMA_OR_BOOL: &str = "boolean or JSON schema expected";
 
 fn json_schema() -> Type {
     super::named("apiextensions.JSONSchemaProps")

@@ -32,7 +32,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
             }
             written.push_str(&name);
         } else {
-            schema = schema.get("additionalProperties").filter(|schema| schema.is_object())?;
+            schema = schema.get("additionalProperties").filter(|schema| schema.is_object() || **schema == true)?;
             written.push_str(&format!("[{name}]"));
         }
         left = after;
@@ -77,6 +77,7 @@ mod tests {
         let schema = json!({"properties": {
             "spec": {"properties": {"a.b": leaf, "n": leaf, "list": {"type": "array", "items": {"properties": {"n": leaf}}}}},
             "labels": {"additionalProperties": leaf},
+            "flags": {"additionalProperties": true},
         }});
         for (path, expected) in [
             (".spec.n", Some("spec.n")),
@@ -84,6 +85,8 @@ mod tests {
             ("['spec'].n", Some("spec.n")),
             (".labels['example.com/tier']", Some("labels[example.com/tier]")),
             (".labels.tier", Some("labels[tier]")),
+            (".flags.a", Some("flags[a]")),
+            (".flags.a.b", None),
             (".labels['it\\'s']", Some("labels[it's]")),
             ("spec", None),
             (".spec.m", None),

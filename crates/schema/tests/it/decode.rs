@@ -535,3 +535,23 @@ mod laws {
         }
     }
 }
+
+#[test]
+fn values_without_a_schema_are_decoded_like_go() {
+    let why = "boolean or JSON schema expected";
+    let message =
+        format!("CustomResourceDefinition in version \"v1\" cannot be handled as a CustomResourceDefinition: {why}");
+    for (field, value, expected) in [
+        ("additionalProperties", json!(1), Some(&message)),
+        ("additionalItems", json!("x"), Some(&message)),
+        ("additionalItems", json!([]), Some(&message)),
+        ("additionalProperties", json!(true), None),
+        ("items", json!(1), None),
+        ("dependencies", json!({"a": 1}), None),
+    ] {
+        let version = json!({"name": "v1", "schema": {"openAPIV3Schema": {field: value}}});
+        let body = json!({"spec": {"versions": [version]}});
+        let read = read("apiextensions.k8s.io/v1", "CustomResourceDefinition", body);
+        assert_eq!(read.err().as_ref(), expected, "{field}: {value}");
+    }
+}
