@@ -264,7 +264,9 @@ impl<'a> Patcher<'a> {
             // Go writes the core group as an empty name before the slash.
             let core = if self.kind.group.is_empty() { "/" } else { "" };
             let (named, gvk) = (self.qualified_name(source), format!("{core}{}", self.kind.gvk()));
-            let why = format!("unable to convert unstructured object to {gvk}: {why}");
+            let why = why.to_string();
+            let origin = if why.starts_with("illegal base64") { "error decoding from json: " } else { "" };
+            let why = format!("unable to convert unstructured object to {gvk}: {origin}{why}");
             Failure::plain(500, format!("failed to convert new object ({named}; {gvk}) to proper version: {why}"))
         })?;
         if let Some(why) = self.kind.strategy.unconvertible(&decoded.object) {

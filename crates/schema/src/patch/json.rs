@@ -86,8 +86,14 @@ impl JsonPatch {
     /// Returns a tree with the objects that contain the targets of the operations.
     pub(super) fn touched(&self) -> Json {
         let mut tree = Json::Object(Map::new());
-        for pointer in self.operations.iter().flat_map(|operation| [&operation.path, &operation.from]).flatten() {
-            touch(&mut tree, pointer);
+        for operation in &self.operations {
+            let op = operation.op.as_str();
+            if let (Some(from), "move" | "copy") = (&operation.from, op) {
+                touch(&mut tree, from, false);
+            }
+            if let Some(path) = &operation.path {
+                touch(&mut tree, path, matches!(op, "add" | "replace"));
+            }
         }
         tree
     }

@@ -23,19 +23,27 @@ pub(crate) fn go_ordered(value: &Json, ty: &Type) -> String {
     out
 }
 
-/// Adds the objects along a JSON pointer to the tree of touched objects. The last segment is not an object that the
-/// patch library parses.
-pub(super) fn touch(tree: &mut Json, pointer: &str) {
-    let Some((parents, _)) = pointer.rsplit_once('/') else { return };
+/// Adds the objects along a JSON pointer to the tree of touched objects. If `is_value` is true, the pointer leads to a
+/// value from the patch.
+pub(super) fn touch(tree: &mut Json, pointer: &str, is_value: bool) {
+    let Some((parents, last)) = pointer.rsplit_once('/') else { return };
+    let name = |segment: &str| segment.replace("~1", "/").replace("~0", "~");
     let mut at = tree;
     for segment in parents.split('/').skip(1) {
-        let name = segment.replace("~1", "/").replace("~0", "~");
         let Json::Object(members) = at else { return };
-        at = members.entry(&name).or_insert_with(|| Json::Object(Map::new()));
+        at = members.entry(&name(segment)).or_insert_with(|| Json::Object(Map::new()));
+    }
+    if let (Json::Object(members), true) = (at, is_value) {
+        members.insert(name(last).as_str(), Json::Bool(true));
     }
 }
 
 fn write_value(value: &Json, touched: Option<&Json>, ty: Option<&Type>, out: &mut String) {
+    // A value from the patch keeps the order of the patch, which is unknown here. The members are written sorted.
+    let (touched, ty) = match touched {
+        Some(Json::Object(_)) | None => (touched, ty),
+        Some(_) => (None, None),
+    };
     match value {
         Json::Object(members) => write_object(members, touched.and_then(Json::as_object), ty, out),
         Json::Array(items) => {
@@ -111,6 +119,19 @@ mod tests {
             r#"{{"apiVersion":"v9","kind":"ConfigMap","metadata":{{"name":"a","uid":"u","generation":1,"labels":{{"x":"y"}},"managedFields":{OWNERS}}}}}"#
         );
         assert_eq!(text(&PatchBody::merge(br#"{"apiVersion":"v9"}"#, true).unwrap()), expected);
+    }
+
+    #[test]
+    fn values_from_the_patch_are_sorted() {
+        let owner = r#"[{"apiVersion":"v1","kind":1,"name":"n","uid":"u"}]"#;
+        let pointer = "/metadata/ownerReferences";
+        let json = format!(r#"[{{"op":"add","path":"{pointer}","from":"/metadata/labels/x","value":{owner}}}]"#);
+        for patch in [
+            PatchBody::merge(format!(r#"{{"metadata":{{"ownerReferences":{owner}}}}}"#).as_bytes(), true),
+            PatchBody::json(json.as_bytes()),
+        ] {
+            assert!(text(&patch.unwrap()).contains(&format!(r#""ownerReferences":{owner}"#)));
+        }
     }
 
     #[test]
