@@ -174,3 +174,81 @@ async fn selector_errors_have_the_order_of_go() {
     let message = format!("Invalid value: {value}: invalid label selector");
     assert!(answer.body.list("/details/causes").any(|cause| cause.text("/message") == message), "{:?}", answer.body);
 }
+
+#[tokio::test]
+async fn reported_resources_must_match_the_containers() {
+    let server = server().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let resources = json!({"limits": {"e.com/x": "1"}, "requests": {"e.com/x": "1"}});
+    let containers = json!([{"name": "c", "image": "i", "resources": resources}]);
+    posted(&server, pods, json!({"metadata": {"name": "a"}, "spec": {"containers": containers}})).await;
+    let mapping = |container: &str, resource: &str| json!({"containerName": container, "resourceName": resource, "requestName": "r"});
+    let claim = |mappings: Json| json!({"extendedResourceClaimStatus": {"resourceClaimName": "n", "requestMappings": mappings}});
+    let allocated = |key: &str, allocated: Json| {
+        let status = json!({"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "allocatedResourcesStatus": [allocated]});
+        json!({key: [status]})
+    };
+    for (status, errors) in [
+        (claim(json!([mapping("c", "e.com/x")])), vec![]),
+        (claim(json!([])), vec!["requestMappings: Required value: at least one request mapping is required"]),
+        (
+            claim(json!([mapping("d", "e.com/x"), mapping("c", "e.com/y")])),
+            vec![
+                "requestMappings[0].containerName: Invalid value: \"d\"",
+                "requestMappings[1].resourceName: Invalid value: \"e.com/y\"",
+            ],
+        ),
+        (
+            claim(json!([mapping("c", "e.com/x"), mapping("c", "e.com/x")])),
+            vec!["[1].containerName: Duplicate", "[1].resourceName: Duplicate", "[1].requestName: Duplicate"],
+        ),
+        (allocated("containerStatuses", json!({"name": "e.com/x"})), vec![]),
+        (
+            allocated("containerStatuses", json!({"name": "cpu", "resources": [{"resourceID": "i", "health": "Bad"}]})),
+            vec!["name: Invalid value: \"cpu\"", "resources[0].health: Unsupported value: \"Bad\""],
+        ),
+        (
+            allocated("ephemeralContainerStatuses", json!({"name": "cpu"})),
+            vec!["Forbidden: must not be specified in container status"],
+        ),
+    ] {
+        let body = json!({"status": status});
+        let answer = call(&server, Method::PATCH, &format!("{pods}/a/status?dryRun=All"), body.clone()).await;
+        let causes = answer.body.list("/details/causes");
+        let found: Vec<_> =
+            causes.map(|cause| format!("{}: {}", cause.text("/field"), cause.text("/message"))).collect();
+        assert_eq!(
+            (answer.code, found.len()),
+            (if errors.is_empty() { 200 } else { 422 }, errors.len()),
+            "{body} {found:?}"
+        );
+        for (found, expected) in found.iter().zip(errors) {
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+    let disabled = json!({"status": {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "n"}]}});
+    let answer = call(&server, Method::PATCH, &format!("{pods}/a/status?dryRun=All"), disabled).await;
+    assert_eq!((answer.code, answer.body["status"].get("nodeAllocatableResourceClaimStatuses")), (200, None));
+}
+
+#[tokio::test]
+async fn token_request_for_another_namespace_is_a_bad_request() {
+    let server = server().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    posted(&server, accounts, json!({"metadata": {"name": "a"}})).await;
+    let request = json!({"metadata": {"namespace": "other"}, "spec": {}});
+    let answer = call(&server, Method::POST, &format!("{accounts}/a/token"), request).await;
+    let message = "the namespace of the provided object does not match the namespace sent on the request";
+    assert_eq!((answer.code, answer.body.text("/message")), (400, message));
+}
+
+#[tokio::test]
+async fn applied_bytes_that_are_not_base64_are_an_error() {
+    let server = server().await;
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let path = format!("{CONFIG_MAPS}/a?fieldManager=m");
+    let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"binaryData":{"q":"y"}}"#;
+    let answer = sent(&server, (Method::PATCH, &path), &headers, map).await;
+    let why = "error decoding from json: illegal base64 data at input byte 0";
+    assert!(answer.body.text("/message").ends_with(why), "{:?}", answer.body);
+}

@@ -28,6 +28,7 @@ mod runtime;
 mod security;
 mod spec;
 mod status_errors;
+mod status_resources;
 mod stream;
 mod summary;
 pub(crate) mod template_warnings;
@@ -106,6 +107,10 @@ impl Strategy for Pod {
             Subresource::Status => {
                 keep_metadata(pod, old, &["ownerReferences", "deletionTimestamp"]);
                 mutable::keep_class(pod, old);
+                // The feature gate of this field is off by default.
+                if let Some(status) = pod.get_mut("status") {
+                    status.unset("nodeAllocatableResourceClaimStatuses");
+                }
             }
             Subresource::EphemeralContainers => {
                 keep_metadata(pod, old, OTHER_METADATA);

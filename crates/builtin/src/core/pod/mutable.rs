@@ -7,8 +7,8 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::{Json, json};
 
-use super::status_errors;
 use super::{gated, resize, spec};
+use super::{status_errors, status_resources};
 use crate::network_rules::ip_errors;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
@@ -172,6 +172,7 @@ fn status_errors(new: &Json, old: &Json) -> FieldErrors {
         errors.forbidden_if(!new.text("/spec/nodeName").is_empty(), "status.nominatedNodeName", why);
     }
     errors.extend(status_errors::report_errors(new));
+    errors.extend(status_resources::extended_claim_errors(new));
     for (at, condition) in new.list("/status/conditions").enumerate() {
         let observed = condition.integer("/observedGeneration").unwrap_or(0);
         if observed < 0 {
@@ -205,5 +206,8 @@ fn status_errors(new: &Json, old: &Json) -> FieldErrors {
         let address = address.text("/ip");
         errors.extend(ip_errors(address, &format!("status.podIPs[{at}]")));
     }
-    errors.and(status_errors::address_errors(new, old)).and(status_errors::user_errors(new))
+    errors
+        .and(status_errors::address_errors(new, old))
+        .and(status_resources::allocated_errors(new))
+        .and(status_errors::user_errors(new))
 }

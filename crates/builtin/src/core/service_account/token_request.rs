@@ -33,15 +33,11 @@ impl PostHandler for TokenRequest {
     }
 
     fn check(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
-        for (field, url, why) in [
-            ("name", &target.name, "must match the service account name if specified"),
-            ("namespace", &target.namespace, "must match the service account namespace if specified"),
-        ] {
-            let said = sent["metadata"][field].text("");
-            if !said.is_empty() && said != url {
-                let error = FieldError::invalid_text(format!("metadata.{field}"), said, why);
-                return Err(invalid(&target.name, error));
-            }
+        target.check_namespace(metadata::namespace(sent))?;
+        let said = metadata::name(sent);
+        if !said.is_empty() && said != target.name {
+            let why = "must match the service account name if specified";
+            return Err(invalid(&target.name, FieldError::invalid_text("metadata.name", said, why)));
         }
         let account = find(context, &target.kind.plural, &target.namespace, &target.name)?;
         let (uid, said) = (metadata::uid(&account), metadata::uid(sent));
