@@ -1,5 +1,6 @@
 //! Validates the status of a ResourceClaim.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
@@ -33,7 +34,7 @@ pub(super) fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let check = keyed_items(Check::at(status, "status"), ("reservedFor", "uid"), MAX_CONSUMERS, |consumer| {
         consumer.required("resource").required("name").required("uid")
     });
-    let allocated: Vec<_> = status.list("/allocation/devices/results").map(go_id).collect();
+    let allocated = allocated_devices(status);
     let check = check
         .each("devices", |device, _| device_status_errors(device, &allocated))
         .also(duplicate_devices(status))
@@ -91,7 +92,7 @@ fn uuid_fault(text: &str) -> Option<String> {
     (!is_valid).then(|| "error validating uid: invalid UUID format".into())
 }
 
-fn device_status_errors<'a>(device: Check<'a>, allocated: &[String]) -> Check<'a> {
+fn device_status_errors<'a>(device: Check<'a>, allocated: &HashSet<String>) -> Check<'a> {
     let object = device.object();
     let id = go_id(object);
     let device = device_id_errors(device);
@@ -154,6 +155,11 @@ fn duplicate_devices(status: &Json) -> FieldErrors {
         .collect()
 }
 
+/// Returns the ids of the allocated devices.
+fn allocated_devices(status: &Json) -> HashSet<String> {
+    status.list("/allocation/devices/results").map(go_id).collect()
+}
+
 /// Returns the id of a device as JSON with the names and the order of the Go fields, which errors contain.
 fn go_id(device: &Json) -> String {
     let known = |key: &'static str| (key, Json::from(device.text(&format!("/{key}"))));
@@ -164,7 +170,19 @@ fn go_id(device: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pintle_apimachinery::effort::is_linear;
     use pintle_json::json;
+
+    #[test]
+    fn many_device_statuses_are_validated_in_linear_time() {
+        assert!(is_linear(4_000, |count| {
+            let device = |at| json!({"driver": "d.x", "pool": "p", "device": format!("d{at}")});
+            let devices: Vec<_> = (0..count).map(device).collect();
+            let status = json!({"allocation": {"devices": {"results": devices}}, "devices": devices});
+            let errors = status_errors(&json!({"status": status}), &json!({"status": status}));
+            assert!(errors.is_empty(), "{errors:?}");
+        }));
+    }
 
     #[test]
     fn claim_status_is_validated_as_by_kube_apiserver() {

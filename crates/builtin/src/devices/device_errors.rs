@@ -1,5 +1,7 @@
 //! Validates one device of a ResourceSlice.
 
+use std::collections::HashSet;
+
 use pintle_apimachinery::validate::{FieldError, NameRule, label_key_faults, label_value_faults};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
@@ -71,7 +73,8 @@ pub(super) fn binding_errors(device: Check<'_>, must_pair: bool) -> Check<'_> {
     const GOOD: &str = "bindingConditions";
     const BAD: &str = "bindingFailureConditions";
     let object = device.object();
-    let [good, bad]: [Vec<&str>; 2] = [GOOD, BAD].map(|field| object.texts(&format!("/{field}")).collect());
+    let [good, bad] = [GOOD, BAD].map(|field| object.texts(&format!("/{field}")));
+    let (good, bad): (HashSet<&str>, Vec<&str>) = (good.collect(), bad.collect());
     let device = [GOOD, BAD].into_iter().fold(device, |device, field| {
         keyed_items(device, (field, ""), MAX_CONDITIONS, |condition| {
             let text = condition.object().as_str().unwrap_or_default();
@@ -79,7 +82,7 @@ pub(super) fn binding_errors(device: Check<'_>, must_pair: bool) -> Check<'_> {
             why.iter().fold(condition, |condition, why| condition.invalid_text_if(true, "", text, why))
         })
     });
-    let overlaps = bad.iter().enumerate().filter(|(_, name)| good.contains(name));
+    let overlaps = bad.iter().enumerate().filter(|(_, name)| good.contains(*name));
     let device = overlaps.fold(device, |device, (at, name)| {
         let why = "bindingFailureConditions must not overlap with bindingConditions";
         device.invalid_text_if(true, format!("{BAD}[{at}]"), name, why)
@@ -165,4 +168,21 @@ fn is_semantic_version(version: &str) -> bool {
         && numbers.split('.').all(is_number)
         && pre.is_none_or(|pre| pre.split('.').all(is_identifier))
         && build.is_none_or(|build| build.split('.').all(is_word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_apimachinery::effort::is_linear;
+    use pintle_json::json;
+
+    #[test]
+    fn many_binding_conditions_are_validated_in_linear_time() {
+        assert!(is_linear(2_000, |count| {
+            let [good, bad] = ["g", "b"].map(|name| (0..count).map(|at| format!("{name}{at}")).collect::<Vec<_>>());
+            let device = json!({"bindingConditions": good, "bindingFailureConditions": bad});
+            let errors = binding_errors(Check::at(&device, "d"), true).done();
+            assert_eq!(errors.fields(), ["d.bindingConditions", "d.bindingFailureConditions"]);
+        }));
+    }
 }
