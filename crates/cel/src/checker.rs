@@ -9,6 +9,7 @@ mod validate;
 use std::sync::Arc;
 
 use crate::ast::{Ast, Fold, Id, Kind, Literal};
+use crate::budget::CompileBudget;
 use crate::environment::Environment;
 use crate::functions::Overload;
 use crate::source::{CompileError, Findings, Issue};
@@ -42,7 +43,12 @@ impl Checked {
     }
 }
 
-pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<Checked, CompileError> {
+pub(crate) fn check(
+    environment: &Environment,
+    text: &str,
+    ast: Ast,
+    budget: &CompileBudget,
+) -> Result<Checked, CompileError> {
     let count = ast.exprs.len();
     let mut checker = Checker {
         environment,
@@ -51,17 +57,20 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
         overloads: vec![Vec::new(); count],
         variables: Vec::new(),
         scopes: Scopes::default(),
-        inference: Inference::default(),
+        inference: Inference::within(budget.left()),
         issues: Findings::default(),
         visits: 0,
+        most_visits: MAX_VISITS.min(budget.left()),
     };
     let root = checker.ast.root;
     checker.expr(root);
+    let is_exhausted = checker.is_exhausted();
     let Checker { ast, types, overloads, mut variables, mut inference, mut issues, visits, .. } = checker;
     let types = types.iter().map(|inferred| inference.resolved(inferred)).collect();
     variables.sort();
     variables.dedup();
-    if visits > MAX_VISITS || inference.is_exhausted() {
+    budget.spend(visits.saturating_add(inference.steps()));
+    if is_exhausted || inference.is_exhausted() {
         issues = Findings::default();
         issues.push(Issue::whole("expression is too complex to check"));
     }
@@ -86,9 +95,14 @@ struct Checker<'e> {
     inference: Inference,
     issues: Findings,
     visits: u32,
+    most_visits: u32,
 }
 
 impl Checker<'_> {
+    fn is_exhausted(&self) -> bool {
+        self.visits > self.most_visits || self.inference.is_exhausted()
+    }
+
     fn report(&mut self, id: Id, message: impl Into<String>) {
         let at = self.ast.expr(id).at;
         self.issues.push(Issue::new(at, message));
@@ -111,7 +125,7 @@ impl Checker<'_> {
     /// Checks an expression and returns its type. The recursion is bounded by the maximum depth of the tree.
     fn expr(&mut self, id: Id) -> Type {
         self.visits += 1;
-        if self.visits > MAX_VISITS || self.inference.is_exhausted() {
+        if self.is_exhausted() {
             return Type::Error;
         }
         let inferred = match self.ast.kind(id) {

@@ -88,6 +88,7 @@
 
 mod activation;
 mod ast;
+mod budget;
 mod checker;
 mod cost;
 mod environment;
@@ -115,6 +116,7 @@ mod types;
 mod value;
 
 pub use activation::{Activation, Variables};
+pub use budget::CompileBudget;
 pub use environment::Environment;
 pub use error::{Error, EvalError, Failure};
 pub use estimate::CostRange;

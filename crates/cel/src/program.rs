@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::activation::Variables;
+use crate::budget::CompileBudget;
 use crate::checker::{self, Checked};
 use crate::environment::Environment;
 use crate::error::{EvalError, Failure};
@@ -45,8 +46,18 @@ impl Environment {
     /// Returns an error if the expression has syntax or type errors, or if the evaluation of a constant subexpression
     /// fails. The error messages are the same as in cel-go.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
+        self.compile_within(text, &CompileBudget::default())
+    }
+
+    /// Works like [`compile`](Self::compile), and spends the work on a budget that several expressions share.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`compile`](Self::compile). If the budget is exhausted, returns the error of an
+    /// expression that is too complex.
+    pub fn compile_within(&self, text: &str, budget: &CompileBudget) -> Result<Program, CompileError> {
         let ast = parser::parse(text, self.has_bindings())?;
-        let checked = checker::check(self, text, ast)?;
+        let checked = checker::check(self, text, ast, budget)?;
         let maps_have_fields = self.has_own_sizes();
         let planned = plan::plan(&checked);
         let planned = planned.map_err(|failure| CompileError::of_constant(text, failure.message()))?;

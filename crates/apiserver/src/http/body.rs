@@ -70,13 +70,14 @@ pub(super) async fn read(registry: &Registry, call: &mut Call, request_body: Req
 
 /// Returns `true` if a request with a small body can be expensive. YAML aliases and JSON patch operations can expand a
 /// small body to a large object. RBAC rules can expand to many combinations of verbs and resources. A change to the
-/// labels of a namespace can trigger a check of all pods in the namespace.
+/// labels of a namespace can trigger a check of all pods in the namespace. The selectors of devices are CEL expressions.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
     media.contains("yaml")
         || media.contains("json-patch")
         || target.group == RBAC_GROUP
+        || target.group == "resource.k8s.io"
         || target.resource == "namespaces"
 }
 
@@ -148,6 +149,7 @@ mod tests {
             (ROLES, json, [0, 0], true),
             ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", merge, [0, 0], true),
             ("/api/v1/namespaces/default", merge, [0, 0], true),
+            ("/apis/resource.k8s.io/v1/deviceclasses", json, [0, 0], true),
             (CORE, merge, [large, 0], true),
             (CORE, json, [0, large], true),
         ] {

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use pintle_apimachinery::validate::{
     FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors,
 };
+use pintle_cel::CompileBudget;
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 
-use super::selector::expression_error;
+use super::selector::{expression_error, object_budget};
 use crate::resource_quantities::is_extended;
 
 const MAX_ITEMS: usize = 32;
@@ -25,7 +26,8 @@ pub(super) type Names<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 pub(super) fn claim_errors(spec: &Json, path: &str) -> FieldErrors {
     let devices = &spec["devices"];
     let names = request_names(devices);
-    let check = items(Check::at(devices, &format!("{path}.devices")), "requests", MAX_ITEMS, request_errors);
+    let (check, budget) = (Check::at(devices, &format!("{path}.devices")), object_budget());
+    let check = items(check, "requests", MAX_ITEMS, |request| request_errors(request, &budget));
     let check = items(check, "constraints", MAX_ITEMS, |constraint| constraint_errors(constraint, &names));
     items(check, "config", MAX_ITEMS, |config| configuration_errors(reference_errors(config, &names))).done()
 }
@@ -40,7 +42,8 @@ pub(super) fn request_names(devices: &Json) -> Names<'_> {
 pub(super) fn class_errors(spec: &Json) -> FieldErrors {
     let resource = spec.text("/extendedResourceName");
     let is_wrong = spec.has("/extendedResourceName") && !is_extended(resource);
-    let check = items(Check::at(spec, "spec"), "selectors", MAX_ITEMS, selector_errors);
+    let budget = object_budget();
+    let check = items(Check::at(spec, "spec"), "selectors", MAX_ITEMS, |selector| selector_errors(selector, &budget));
     items(check, "config", MAX_ITEMS, configuration_errors)
         .invalid_text_if(is_wrong, "extendedResourceName", resource, "must be a valid extended resource name")
         .done()
@@ -77,7 +80,7 @@ pub(super) fn keyed_items<'a>(
     check.each(field, |item, _| rules(item)).also(duplicates)
 }
 
-fn request_errors(request: Check<'_>) -> Check<'_> {
+fn request_errors<'a>(request: Check<'a>, budget: &CompileBudget) -> Check<'a> {
     let object = request.object();
     let (exact, several) = (object.has("/exactly"), object.list("/firstAvailable").next().is_some());
     let request = required_label(request, "name").required_if(
@@ -90,9 +93,9 @@ fn request_errors(request: Check<'_>) -> Check<'_> {
             let why = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             request.invalid_if(true, "", &Json::Null, why)
         }
-        (true, false) => request.inside("exactly", device_errors),
+        (true, false) => request.inside("exactly", |device| device_errors(device, budget)),
         _ => items(request, "firstAvailable", MAX_ALTERNATIVES, |alternative| {
-            device_errors(required_label(alternative, "name"))
+            device_errors(required_label(alternative, "name"), budget)
         }),
     }
 }
@@ -103,22 +106,22 @@ pub(super) fn required_label<'a>(check: Check<'a>, field: &str) -> Check<'a> {
     why.iter().fold(check, |check, why| check.invalid_text_if(true, field, name, why))
 }
 
-fn device_errors(device: Check<'_>) -> Check<'_> {
+fn device_errors<'a>(device: Check<'a>, budget: &CompileBudget) -> Check<'a> {
     let mode = device.object().text("/allocationMode");
     let count = device.object().integer("/count").unwrap_or(0);
     let unspecified = "must not be specified when allocationMode is 'All'";
     let device = device.required("deviceClassName").name("deviceClassName", NameRule::Subdomain);
-    let device = items(device, "selectors", MAX_ITEMS, selector_errors)
+    let device = items(device, "selectors", MAX_ITEMS, |selector| selector_errors(selector, budget))
         .invalid_if(mode == "All" && count != 0, "count", &count.into(), unspecified)
         .invalid_if(mode == "ExactCount" && count <= 0, "count", &count.into(), "must be greater than zero")
         .unsupported_if(!matches!(mode, "All" | "ExactCount"), "allocationMode", &mode.into(), &["All", "ExactCount"]);
     device.each("tolerations", |toleration, _| toleration_errors(toleration))
 }
 
-fn selector_errors(selector: Check<'_>) -> Check<'_> {
+fn selector_errors<'a>(selector: Check<'a>, budget: &CompileBudget) -> Check<'a> {
     let missing = !selector.object().has("/cel");
     selector.required_if(missing, "cel", "").inside("cel", |cel| {
-        let error = expression_error(&cel.path("expression"), cel.object().text("/expression"));
+        let error = expression_error(&cel.path("expression"), cel.object().text("/expression"), budget);
         cel.also(error)
     })
 }
@@ -288,5 +291,30 @@ mod tests {
             let expected: Vec<_> = expected.iter().map(|field| format!("spec.devices.{field}")).collect();
             assert_eq!(claim_errors(&json!({"devices": devices}), "spec").fields(), expected, "{pointer} {devices}");
         }
+    }
+
+    #[test]
+    fn selectors_of_an_object_share_one_limit() {
+        let nested = |levels: usize| {
+            let inner = (1..levels).rev().fold("true".to_owned(), |inner, level| {
+                let outer = level - 1;
+                format!("[{{v{outer}:v{outer}}}].all(v{level},{inner})")
+            });
+            json!({"cel": {"expression": format!("[0].all(v0,{inner})")}})
+        };
+        let complex = |spec: Json| {
+            let errors = class_errors(&spec);
+            assert!(errors.iter().all(|error| error.to_string().contains("expression is too complex to check")));
+            errors.fields().len()
+        };
+        assert_eq!(complex(json!({"selectors": [nested(16)]})), 0);
+        let refused = complex(json!({"selectors": vec![nested(16); 32]}));
+        assert!((1..32).contains(&refused), "{refused}");
+        assert_eq!(complex(json!({"selectors": vec![nested(8); 32]})), 0);
+        let alternative = json!({"name": "a", "deviceClassName": "c", "selectors": vec![nested(16); 2]});
+        let request = json!({"name": "r", "firstAvailable": vec![alternative; 8]});
+        let claim = json!({"devices": {"requests": vec![request; 2]}});
+        let errors = claim_errors(&claim, "spec");
+        assert!(errors.iter().any(|error| error.to_string().contains("too complex to check")), "{errors:?}");
     }
 }

@@ -3,13 +3,16 @@
 use std::sync::{Arc, LazyLock};
 
 use pintle_apimachinery::validate::FieldError;
-use pintle_cel::{Environment, Schema, Type};
+use pintle_cel::{CompileBudget, Environment, Schema, Type};
 use pintle_json::json;
 
 const DEVICE: &str = "kubernetes.DRADevice";
 const MAX_LENGTH: usize = 10 * 1024;
 /// The maximum estimated cost of a selector.
 const MAX_COST: u64 = 1_000_000;
+/// The maximum number of steps for compiling all selectors of an object, which is four times the maximum for one
+/// expression.
+const MAX_STEPS: u32 = 16_000_000;
 
 /// The environment with the variable `device`. Attributes and capacities are maps of maps, keyed by domain and name.
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
@@ -35,13 +38,18 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         .with_bindings()
 });
 
+/// Creates the budget for compiling all selectors of an object. An object can have 8,192 selectors.
+pub(super) fn object_budget() -> CompileBudget {
+    CompileBudget::new(MAX_STEPS)
+}
+
 /// Returns the error of an invalid selector. The selector must be a boolean expression, and its estimated cost is
-/// limited.
-pub(super) fn expression_error(field: &str, expression: &str) -> Option<FieldError> {
+/// limited. All selectors of an object share the budget for compiling them.
+pub(super) fn expression_error(field: &str, expression: &str, budget: &CompileBudget) -> Option<FieldError> {
     if expression.len() > MAX_LENGTH {
         return Some(FieldError::too_long(field, MAX_LENGTH));
     }
-    let program = match ENVIRONMENT.compile(expression) {
+    let program = match ENVIRONMENT.compile_within(expression, budget) {
         Ok(program) => program,
         Err(error) => return Some(FieldError::invalid_text(field, expression, format!("compilation failed: {error}"))),
     };
@@ -62,7 +70,7 @@ mod tests {
     use super::*;
 
     fn error(expression: &str) -> String {
-        expression_error("e", expression).map(|error| error.to_string()).unwrap_or_default()
+        expression_error("e", expression, &object_budget()).map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]

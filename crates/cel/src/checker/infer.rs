@@ -17,13 +17,23 @@ pub(super) struct Inference {
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
+    most_steps: u32,
 }
 
 impl Inference {
+    /// Creates an inference with at most `steps` steps, and at most [`MAX_STEPS`].
+    pub(super) fn within(steps: u32) -> Self {
+        Self { most_steps: MAX_STEPS.min(steps), ..Self::default() }
+    }
+
     /// Returns `true` if the inference has exceeded its maximum number of steps. The inferred types must not be used in
     /// this case.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.steps > MAX_STEPS
+        self.steps > self.most_steps
+    }
+
+    pub(super) fn steps(&self) -> u32 {
+        self.steps
     }
 
     fn step(&mut self) -> bool {
