@@ -26,6 +26,21 @@ const MAX_INTERFACE_NAME: usize = 256;
 const MAX_HARDWARE_ADDRESS: usize = 128;
 const UUID_LENGTH: usize = 36;
 
+/// Removes the status of devices that the update deallocates. The status of a device that was never allocated stays, and
+/// is an error.
+pub(super) fn drop_deallocated(new: &mut Json, old: &Json) {
+    let (before, after) = (allocated_devices(&old["status"]), allocated_devices(&new["status"]));
+    let Some(status) = new.get_mut("status") else { return };
+    let Some(devices) = status.get_mut("devices").and_then(Json::as_array_mut) else { return };
+    devices.retain(|device| {
+        let id = go_id(device);
+        after.contains(&id) || !before.contains(&id)
+    });
+    if devices.is_empty() {
+        status.unset("devices");
+    }
+}
+
 /// Validates a new status. An allocation cannot change, but it can be removed when nothing uses the claim.
 pub(super) fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let status = &new["status"];
@@ -240,5 +255,25 @@ mod tests {
         other["allocation"]["devices"]["results"][0].set("adminAccess", true);
         assert_eq!(status_errors(&claim(&other), &claim(&status)).fields(), ["status.allocation"]);
         assert!(status_errors(&claim(&json!({})), &claim(&status)).is_empty());
+    }
+
+    fn device() -> Json {
+        json!({"driver": "d.x", "pool": "p", "device": "d"})
+    }
+
+    #[test]
+    fn deallocation_removes_the_status_of_a_device() {
+        let old = json!({"status": {"allocation": {"devices": {"results": [device()]}}, "devices": [device()]}});
+        let mut new = json!({"status": {"devices": [device()]}});
+        drop_deallocated(&mut new, &old);
+        assert_eq!(new, json!({"status": {}}));
+        let mut other = device();
+        other.set("device", "e");
+        let mut new = json!({"status": {"devices": [device(), other]}});
+        drop_deallocated(&mut new, &old);
+        assert_eq!(new, json!({"status": {"devices": [other]}}), "the device was never allocated");
+        let mut new = old.clone();
+        drop_deallocated(&mut new, &old);
+        assert_eq!(new, old, "the device is still allocated");
     }
 }

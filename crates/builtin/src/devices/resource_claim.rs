@@ -1,5 +1,6 @@
 //! The `ResourceClaim` and `ResourceClaimTemplate` kinds in `resource.k8s.io`.
 
+use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
@@ -9,7 +10,7 @@ use pintle_kinds::table::{Cell, ComputedCells};
 
 use super::claim_defaults;
 use super::claim_errors::claim_errors;
-use super::claim_status::status_errors;
+use super::claim_status::{drop_deallocated, status_errors};
 use crate::core::pod::template_metadata_errors;
 
 pub(crate) struct ResourceClaim;
@@ -17,6 +18,12 @@ pub(crate) struct ResourceClaim;
 impl Strategy for ResourceClaim {
     fn defaults(&self, object: &mut Json) {
         object.get_mut("spec").into_iter().for_each(claim_defaults);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, part: Subresource) {
+        if part == Subresource::Status {
+            drop_deallocated(new, old);
+        }
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
