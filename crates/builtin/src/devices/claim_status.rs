@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use pintle_apimachinery::failure::quoted;
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::check::{Check, immutable};
@@ -25,6 +26,8 @@ const MAX_ADDRESSES: usize = 16;
 const MAX_INTERFACE_NAME: usize = 256;
 const MAX_HARDWARE_ADDRESS: usize = 128;
 const UUID_LENGTH: usize = 36;
+const NOT_NORMAL: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase \
+                          hexadecimal characters";
 
 /// Removes the status of devices that the update deallocates. The status of a device that was never allocated stays, and
 /// is an error.
@@ -81,36 +84,55 @@ fn allocation_errors<'a>(allocation: Check<'a>, names: &Names<'_>) -> Check<'a> 
 
 fn result_errors<'a>(result: Check<'a>, names: &Names<'_>) -> Check<'a> {
     let request = result.object().text("/request");
-    binding_errors(device_id_errors(request_name_errors(result, "request", request, names)), false)
+    share_errors(binding_errors(device_name_errors(request_name_errors(result, "request", request, names))))
 }
 
-/// Validates the driver, pool and name of a device, and the id of its share.
-fn device_id_errors(device: Check<'_>) -> Check<'_> {
+/// Validates the driver, pool and name of a device.
+fn device_name_errors(device: Check<'_>) -> Check<'_> {
     let object = device.object();
     let pool = pool_name_errors(object.text("/pool"), &device.path("pool"));
-    let share = object.get("shareID").and_then(Json::as_str);
-    let why = share.and_then(uuid_fault);
     required_label(driver_errors(device, "driver", object.text("/driver")).also(pool), "device")
-        .refuse(why.is_some(), || {
-            FieldError::invalid_text("shareID", share.unwrap_or_default(), why.unwrap_or_default())
-        })
 }
 
-fn uuid_fault(text: &str) -> Option<String> {
-    if text.len() != UUID_LENGTH {
-        return Some(format!("error validating uid: invalid UUID length: {}", text.len()));
+fn share_errors(device: Check<'_>) -> Check<'_> {
+    let share = device.object().get("shareID").and_then(Json::as_str);
+    let why = share.and_then(|share| uuid_fault(share).err());
+    device.refuse(why.is_some(), || {
+        FieldError::invalid_text("shareID", share.unwrap_or_default(), why.unwrap_or_default())
+    })
+}
+
+/// Returns an error if a text is not a UUID with hyphens and lower-case digits. As in Go, the error is different for the
+/// other forms of a UUID.
+fn uuid_fault(text: &str) -> Result<(), String> {
+    let fault = |why: String| Err(format!("error validating uid: {why}"));
+    let is_hyphen = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+    let (digits, has_hyphens) = match text.len() {
+        UUID_LENGTH => (text.as_bytes(), true),
+        32 => (text.as_bytes(), false),
+        38 if text.starts_with('{') && text.ends_with('}') => (&text.as_bytes()[1..37], true),
+        38 => return fault("invalid bracketed UUID format".into()),
+        45 if text.as_bytes()[..9].eq_ignore_ascii_case(b"urn:uuid:") => (&text.as_bytes()[9..], true),
+        45 => return fault(format!("invalid urn prefix: {}", quoted(&String::from_utf8_lossy(&text.as_bytes()[..9])))),
+        length => return fault(format!("invalid UUID length: {length}")),
+    };
+    let is_valid = digits
+        .iter()
+        .enumerate()
+        .all(|(at, byte)| if has_hyphens && is_hyphen(at) { *byte == b'-' } else { byte.is_ascii_hexdigit() });
+    if !is_valid {
+        return fault("invalid UUID format".into());
     }
-    let is_valid = text.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    });
-    (!is_valid).then(|| "error validating uid: invalid UUID format".into())
+    if text.len() != UUID_LENGTH || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err(NOT_NORMAL.into());
+    }
+    Ok(())
 }
 
 fn device_status_errors<'a>(device: Check<'a>, allocated: &HashSet<String>) -> Check<'a> {
     let object = device.object();
     let id = go_id(object);
-    let device = device_id_errors(device);
+    let device = share_errors(device_name_errors(device));
     let count = object.list("/conditions").count();
     let conditions =
         if count > MAX_CONDITIONS { FieldErrors::default() } else { condition_errors(object, "conditions") };
@@ -275,5 +297,56 @@ mod tests {
         let mut new = old.clone();
         drop_deallocated(&mut new, &old);
         assert_eq!(new, old, "the device is still allocated");
+    }
+
+    fn errors_of_result(members: &[(&str, Json)]) -> Vec<String> {
+        let mut result = device();
+        result.set("request", "r");
+        members.iter().for_each(|(field, value)| result.set(field, value.clone()));
+        let spec = json!({"devices": {"requests": [{"name": "r"}]}});
+        let claim = json!({"spec": spec, "status": {"allocation": {"devices": {"results": [result]}}}});
+        let prefix = "status.allocation.devices.results[0].";
+        status_errors(&claim, &json!({})).iter().map(|error| error.to_string().replace(prefix, "")).collect()
+    }
+
+    #[test]
+    fn results_require_both_kinds_of_binding_conditions() {
+        for (conditions, expected) in [
+            (
+                ("bindingConditions", json!(["a"])),
+                "bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use \
+                 bindingConditions",
+            ),
+            (
+                ("bindingFailureConditions", json!(["a"])),
+                "bindingConditions: Invalid value: null: bindingConditions are required to use \
+                 bindingFailureConditions",
+            ),
+        ] {
+            let share = "shareID: Invalid value: \"x\": error validating uid: invalid UUID length: 1";
+            assert_eq!(errors_of_result(&[conditions, ("shareID", json!("x"))]), [expected, share]);
+        }
+    }
+
+    #[test]
+    fn share_ids_must_be_normalized_uuids() {
+        const NORMAL: &str = "7f64ee64-3cb9-4f0e-90a8-0a1d4b6d3c2a";
+        assert!(errors_of_result(&[("shareID", json!(NORMAL))]).is_empty());
+        for (share, expected) in [
+            (NORMAL.to_uppercase(), NOT_NORMAL),
+            (NORMAL.replace('-', ""), NOT_NORMAL),
+            (format!("{{{NORMAL}}}"), NOT_NORMAL),
+            (format!("URN:uuid:{NORMAL}"), NOT_NORMAL),
+            (format!("xrn:uuid:{NORMAL}"), "error validating uid: invalid urn prefix: \"xrn:uuid:\""),
+            (format!("[{NORMAL}]"), "error validating uid: invalid bracketed UUID format"),
+            (NORMAL.replace('a', "x"), "error validating uid: invalid UUID format"),
+            ("é".repeat(18), "error validating uid: invalid UUID format"),
+            ("é".repeat(19), "error validating uid: invalid bracketed UUID format"),
+            ("x".repeat(32), "error validating uid: invalid UUID format"),
+            (String::new(), "error validating uid: invalid UUID length: 0"),
+        ] {
+            let expected = format!("shareID: Invalid value: \"{share}\": {expected}");
+            assert_eq!(errors_of_result(&[("shareID", json!(share))]), [expected]);
+        }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn device_errors(device: Check<'_>, is_per_device: bool) -> Check<'_>
     let device = keyed_items(device, ("consumesCounters", "counterSet"), MAX_CONSUMED, |consumed| {
         counters_errors(consumed.required("counterSet").name("counterSet", NameRule::Label))
     });
-    binding_errors(node_errors(device, is_per_device), true)
+    binding_errors(node_errors(device, is_per_device))
 }
 
 /// Validates the counters of a counter set or of a device that consumes counters.
@@ -68,8 +68,8 @@ pub(super) fn counters_errors(set: Check<'_>) -> Check<'_> {
     })
 }
 
-/// Validates the conditions for binding a device. If `must_pair` is set, each kind of conditions requires the other.
-pub(super) fn binding_errors(device: Check<'_>, must_pair: bool) -> Check<'_> {
+/// Validates the conditions for binding a device. Each kind of conditions requires the other.
+pub(super) fn binding_errors(device: Check<'_>) -> Check<'_> {
     const GOOD: &str = "bindingConditions";
     const BAD: &str = "bindingFailureConditions";
     let object = device.object();
@@ -87,20 +87,17 @@ pub(super) fn binding_errors(device: Check<'_>, must_pair: bool) -> Check<'_> {
         let why = "bindingFailureConditions must not overlap with bindingConditions";
         device.invalid_text_if(true, format!("{BAD}[{at}]"), name, why)
     });
-    if !must_pair {
-        return device;
-    }
     device
         .invalid_if(
             !good.is_empty() && bad.is_empty(),
             BAD,
-            &Json::Null,
+            &object[BAD],
             "bindingFailureConditions are required to use bindingConditions",
         )
         .invalid_if(
             good.is_empty() && !bad.is_empty(),
             GOOD,
-            &Json::Null,
+            &object[GOOD],
             "bindingConditions are required to use bindingFailureConditions",
         )
 }
@@ -181,7 +178,7 @@ mod tests {
         assert!(is_linear(2_000, |count| {
             let [good, bad] = ["g", "b"].map(|name| (0..count).map(|at| format!("{name}{at}")).collect::<Vec<_>>());
             let device = json!({"bindingConditions": good, "bindingFailureConditions": bad});
-            let errors = binding_errors(Check::at(&device, "d"), true).done();
+            let errors = binding_errors(Check::at(&device, "d")).done();
             assert_eq!(errors.fields(), ["d.bindingConditions", "d.bindingFailureConditions"]);
         }));
     }
