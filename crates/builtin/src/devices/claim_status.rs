@@ -19,6 +19,8 @@ use crate::go_struct::go_struct;
 use crate::meta_conditions::condition_errors;
 
 const MAX_CONSUMERS: usize = 256;
+const NO_NEW_CONSUMERS: &str =
+    "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
 const MAX_RESULTS: usize = 32;
 const MAX_CONFIGURATIONS: usize = 64;
 const MAX_CONDITIONS: usize = 8;
@@ -49,6 +51,8 @@ pub(super) fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let status = &new["status"];
     let is_allocated = status.has("/allocation");
     let has_consumers = status.list("/reservedFor").next().is_some();
+    let has_new_consumers =
+        new.has("/metadata/deletionTimestamp") && !consumers(status).is_subset(&consumers(&old["status"]));
     let check = keyed_items(Check::at(status, "status"), ("reservedFor", "uid"), MAX_CONSUMERS, |consumer| {
         consumer.required("resource").required("name").required("uid")
     });
@@ -58,13 +62,19 @@ pub(super) fn status_errors(new: &Json, old: &Json) -> FieldErrors {
         .also(duplicate_devices(status))
         .refuse(has_consumers && !is_allocated, || {
             FieldError::forbidden("reservedFor", "may not be specified when `allocated` is not set")
-        });
+        })
+        .forbidden_if(is_allocated && has_new_consumers, "reservedFor", NO_NEW_CONSUMERS);
     if old.has("/status/allocation") {
         let changes = if is_allocated { immutable(new, old, &["status.allocation"]) } else { FieldErrors::default() };
         return check.also(changes).done();
     }
     let names = request_names(&new["spec"]["devices"]);
     check.inside("allocation", |allocation| allocation_errors(allocation, &names)).done()
+}
+
+fn consumers(status: &Json) -> HashSet<[&str; 4]> {
+    let fields = ["/apiGroup", "/resource", "/name", "/uid"];
+    status.list("/reservedFor").map(|consumer| fields.map(|field| consumer.text(field))).collect()
 }
 
 fn allocation_errors<'a>(allocation: Check<'a>, names: &Names<'_>) -> Check<'a> {
@@ -347,6 +357,29 @@ mod tests {
         ] {
             let expected = format!("shareID: Invalid value: \"{share}\": {expected}");
             assert_eq!(errors_of_result(&[("shareID", json!(share))]), [expected]);
+        }
+    }
+
+    #[test]
+    fn terminating_claims_accept_no_new_consumers() {
+        let claim = |consumers: Json| {
+            let allocation = json!({"devices": {"results": [device()]}});
+            let metadata = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+            json!({"metadata": metadata, "status": {"allocation": allocation, "reservedFor": consumers}})
+        };
+        let consumer = |name: &str, uid: &str| json!({"resource": "pods", "name": name, "uid": uid});
+        let old = claim(json!([consumer("p", "u"), consumer("p", "v")]));
+        for (consumers, is_valid) in [
+            (json!([]), true),
+            (json!([consumer("p", "v")]), true),
+            (json!([consumer("p", "w")]), false),
+            (json!([consumer("q", "u")]), false),
+        ] {
+            let errors = status_errors(&claim(consumers.clone()), &old);
+            assert_eq!(errors.is_empty(), is_valid, "{consumers} {errors:?}");
+            let why = "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or \
+                       `deletionTimestamp` are set";
+            assert!(errors.iter().all(|error| error.to_string() == why), "{errors:?}");
         }
     }
 }
