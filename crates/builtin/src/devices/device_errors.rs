@@ -105,15 +105,12 @@ pub(super) fn binding_errors(device: Check<'_>) -> Check<'_> {
 /// Validates the nodes that can access a device. Only a slice with node selection per device allows these fields.
 fn node_errors(device: Check<'_>, is_per_device: bool) -> Check<'_> {
     let object = device.object();
-    let given: Vec<&str> = ["nodeName", "nodeSelector", "allNodes"]
-        .into_iter()
-        .filter(|field| {
-            object.has(&format!("/{field}")) && object[*field] != false && object[*field].as_str() != Some("")
-        })
-        .collect();
+    let mut given = vec!["nodeName", "nodeSelector", "allNodes"];
+    given.retain(|field| object.has(&format!("/{field}")));
     if !is_per_device {
         return device.invalid_if(!given.is_empty(), "", &Json::Null, NOT_PER_DEVICE);
     }
+    given.retain(|field| object[*field] != false && object[*field].as_str() != Some(""));
     let listed: Vec<_> = given.iter().map(|field| format!("`{field}`")).collect();
     device
         .invalid_text_if(object["nodeName"].as_str() == Some(""), "nodeName", "", "must not be empty")
@@ -181,5 +178,16 @@ mod tests {
             let errors = binding_errors(Check::at(&device, "d")).done();
             assert_eq!(errors.fields(), ["d.bindingConditions", "d.bindingFailureConditions"]);
         }));
+    }
+
+    #[test]
+    fn empty_node_fields_require_node_selection_per_device() {
+        for (field, value) in [("nodeName", json!("")), ("allNodes", json!(false))] {
+            let mut device = json!({"name": "d"});
+            device.set(field, value);
+            let errors = device_errors(Check::at(&device, "d"), false).done();
+            let expected = format!("d: Invalid value: null: {NOT_PER_DEVICE}");
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected], "{field}");
+        }
     }
 }
