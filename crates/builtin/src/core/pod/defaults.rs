@@ -36,8 +36,9 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// Sets the defaults of the resources of a pod. A huge page limit defaults to the total of the containers. If the pod has
-/// limits, a request defaults to the total of the containers, or to the limit of the pod.
+/// Sets the defaults of the resources of a pod. A huge page limit defaults to the total of the containers, unless the pod
+/// requests these pages. If the pod has limits, a request defaults to the total of the containers, or to the limit of the
+/// pod.
 fn pod_resources(pod: &mut Json) {
     let resources = &pod["spec"]["resources"];
     let [requests, limits] =
@@ -51,7 +52,8 @@ fn pod_resources(pod: &mut Json) {
         wanted.iter().map(|(name, amount)| (name.to_owned(), Json::from(amount.to_string()))).collect()
     };
     let mut all_limits = limits.clone();
-    all_limits.extend(missing(&limits, "limits", |name| name.starts_with("hugepages-")));
+    let pages = missing(&limits, "limits", |name| name.starts_with("hugepages-"));
+    all_limits.extend(pages.into_iter().filter(|(name, _)| !requests.contains_key(name)));
     let mut all_requests = requests.clone();
     if !all_limits.is_empty() {
         all_requests.extend(missing(&requests, "requests", |name| matches!(name, "cpu" | "memory")));
@@ -246,5 +248,22 @@ pub(crate) fn fill_plugins(volume: &mut Json) {
     }
     if let Some(iscsi) = volume.get_mut("iscsi") {
         iscsi.set_default("iscsiInterface", "default");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_page_limit_has_no_default_if_pages_are_requested() {
+        for (name, expected) in [("hugepages-2Mi", Json::Null), ("hugepages-1Gi", json!({"hugepages-2Mi": "2Mi"}))] {
+            let container = json!({"limits": {"hugepages-2Mi": "2Mi"}});
+            let mut pod = json!({"spec": {
+                "containers": [{"name": "c", "resources": container}], "resources": {"requests": {name: "4Mi"}},
+            }});
+            super::pod(&mut pod);
+            assert_eq!(pod["spec"]["resources"]["limits"], expected, "{pod}");
+        }
     }
 }
