@@ -33,6 +33,8 @@ pub struct Schema {
     nullable: bool,
     /// The maximum length of a string, or the maximum number of list items or map entries.
     pub(crate) max_elements: u64,
+    /// The maximum length of a map's keys. As in kube-apiserver, the keys have no size if the schema does not limit them.
+    pub(crate) max_key_length: u64,
     /// The minimum length of a value's JSON, in bytes.
     min_size: u64,
     list: List,
@@ -158,7 +160,7 @@ impl Schema {
         }
     }
 
-    /// Returns `true` if this schema describes a map. The schema of a map does not limit the size of the map's keys.
+    /// Returns `true` if this schema describes a map.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.shape, Shape::Map(_))
     }

@@ -4,10 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use pintle_apimachinery::validate::FieldError;
 use pintle_cel::{CompileBudget, Environment, Schema, Type};
-use pintle_json::json;
+use pintle_json::{Json, json};
 
 const DEVICE: &str = "kubernetes.DRADevice";
 const MAX_LENGTH: usize = 10 * 1024;
+const MAX_DOMAIN: usize = 63;
+const MAX_IDENTIFIER: usize = 32;
 /// The maximum estimated cost of a selector.
 const MAX_COST: u64 = 1_000_000;
 /// The maximum number of steps for compiling all selectors of an object, which is four times the maximum for one
@@ -23,14 +25,16 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         ("capacity", named(Type::object("kubernetes.Quantity"))),
         ("allowMultipleAllocations", Type::Bool),
     ];
-    // A character counts as 4 bytes, so the longest text has about 64 bytes.
-    let value = json!({"x-kubernetes-int-or-string": true, "maxLength": 16});
-    let names = json!({"type": "object", "maxProperties": 32, "additionalProperties": value});
-    let domains = json!({"type": "object", "maxProperties": 32, "additionalProperties": names});
-    let driver = json!({"type": "string", "maxLength": 16});
-    let sizes = json!({
-        "type": "object", "properties": {"driver": driver, "attributes": domains, "capacity": domains},
-    });
+    // An `enum` limits the bytes of a text. A `maxLength` would limit its characters, which count as four bytes each.
+    let text = |length| json!({"type": "string", "enum": ["x".repeat(length)]});
+    let map = |keys: usize, values: Json| {
+        let keys = text(keys);
+        json!({"type": "object", "maxProperties": 32, "propertyNames": keys, "additionalProperties": values})
+    };
+    let [attributes, capacity] =
+        [text(64), json!({"type": "integer"})].map(|values| map(MAX_DOMAIN, map(MAX_IDENTIFIER, values)));
+    let properties = json!({"driver": text(MAX_DOMAIN), "attributes": attributes, "capacity": capacity});
+    let sizes = json!({"type": "object", "properties": properties});
     Environment::new()
         .object(DEVICE, fields)
         .variable("device", Type::object(DEVICE))
@@ -117,5 +121,38 @@ mod tests {
             assert_eq!(error(expression), format!("e: {expected}"), "{expression}");
         }
         assert!(error(&"x".repeat(MAX_LENGTH + 1)).starts_with("e: Too long"));
+    }
+
+    #[test]
+    fn size_limits_of_devices_match_kube_apiserver() {
+        let pairs = |map: &str, condition: &str, count| {
+            let conditions = vec![condition; count].join(" && ");
+            format!("device.{map}.all(k, device.{map}.all(l, {conditions}))")
+        };
+        let triples = |map: &str, condition: &str, count| {
+            let conditions = vec![condition; count].join(" && ");
+            format!("device.{map}.all(k, device.{map}.all(l, device.{map}.all(m, {conditions})))")
+        };
+        let [attributes, capacities] =
+            ["attributes", "capacity"].map(|map| format!("device.{map}[k].x == device.{map}[l].x"));
+        let comparison = "device.capacity[k].x.compareTo(device.capacity[l].x) == 0";
+        type Build<'a> = &'a dyn Fn(&str, &str, usize) -> String;
+        for (build, map, condition, most) in [
+            (&triples as Build<'_>, "attributes", "k==l", 3),
+            (&triples, "attributes['d']", "k==l", 4),
+            (&triples, "capacity", "k==l", 3),
+            (&triples, "capacity['d']", "k==l", 4),
+            (&triples, "attributes", "k.startsWith(l)", 3),
+            (&triples, "attributes", "k==device.driver", 2),
+            (&triples, "attributes", "device.allowMultipleAllocations == true", 9),
+            (&pairs, "attributes", "k.matches(l)", 8),
+            (&pairs, "attributes", attributes.as_str(), 57),
+            (&pairs, "capacity", capacities.as_str(), 88),
+            (&pairs, "capacity", comparison, 81),
+        ] {
+            assert_eq!(error(&build(map, condition, most)), "", "{map} {condition}");
+            let expected = "e: Forbidden: too complex, exceeds cost limit";
+            assert_eq!(error(&build(map, condition, most + 1)), expected, "{map} {condition}");
+        }
     }
 }

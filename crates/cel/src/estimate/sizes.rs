@@ -13,7 +13,7 @@ use crate::types::Type;
 pub(super) enum Place<'e> {
     Outside,
     Schema(&'e Schema),
-    Keys,
+    Keys { max_length: u64 },
     NoSchema,
 }
 
@@ -24,7 +24,9 @@ impl<'e> Place<'e> {
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
             (Self::Outside, Some(root)) => Self::Schema(root),
-            (Self::Schema(schema), _) if step == KEYS && schema.is_map() => Self::Keys,
+            (Self::Schema(schema), _) if step == KEYS && schema.is_map() => {
+                Self::Keys { max_length: schema.max_key_length }
+            }
             (Self::Schema(schema), _) => schema.part(step).map_or(Self::NoSchema, Self::Schema),
             _ => Self::NoSchema,
         }
@@ -33,7 +35,7 @@ impl<'e> Place<'e> {
     pub(super) fn size(self) -> Option<CostRange> {
         match self {
             Self::Schema(schema) => Some(CostRange { min: 0, max: schema.max_elements }),
-            Self::Keys => Some(CostRange::fixed(0)),
+            Self::Keys { max_length } => Some(CostRange { min: 0, max: max_length }),
             Self::Outside | Self::NoSchema => None,
         }
     }

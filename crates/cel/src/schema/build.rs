@@ -66,7 +66,15 @@ fn build(node: &dyn Node, root: bool, type_name: &str, depth: usize) -> Schema {
         "map" => List::Keyed(strings(node, "x-kubernetes-list-map-keys").map(Into::into).collect()),
         other => List::Unknown(other.into()),
     };
-    let blank = Schema { shape: Shape::Closed, declared: None, nullable, max_elements: 0, min_size: 0, list };
+    let blank = Schema {
+        shape: Shape::Closed,
+        declared: None,
+        nullable,
+        max_elements: 0,
+        max_key_length: 0,
+        min_size: 0,
+        list,
+    };
     let sized = |shape, declared, max_elements, min_size| Schema {
         shape,
         declared: Some(declared),
@@ -134,7 +142,10 @@ fn object(node: &dyn Node, root: bool, type_name: &str, depth: usize, blank: Sch
         // A map entry needs at least six bytes: a key, two quotes, a colon and a comma.
         let max_elements = limit(node, "maxProperties").unwrap_or((MAX_REQUEST_BYTES - QUOTES) / (values.min_size + 6));
         let declared = values.declared.clone().map(|values| Type::map(Type::String, values));
-        return Schema { shape: Shape::Map(Arc::new(values)), declared, max_elements, min_size: QUOTES, ..blank };
+        let keys = node.field("propertyNames").map(|keys| build(keys, false, type_name, depth));
+        let max_key_length = keys.map_or(0, |keys| keys.max_elements);
+        let shape = Shape::Map(Arc::new(values));
+        return Schema { shape, declared, max_elements, max_key_length, min_size: QUOTES, ..blank };
     }
     let mut properties = BTreeMap::new();
     let mut min_size = QUOTES;
@@ -176,6 +187,7 @@ fn add_identity(
         declared: None,
         nullable: false,
         max_elements: 0,
+        max_key_length: 0,
         min_size: QUOTES,
         list: List::Atomic,
     };
