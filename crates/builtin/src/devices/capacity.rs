@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
-use pintle_schema::quantity;
+use pintle_schema::quantity::{self, Quantity};
 
 const MAX_VALUES: usize = 10;
 
@@ -53,18 +53,22 @@ impl Policy<'_> {
     fn check_values(&self, errors: &mut FieldErrors) {
         let values: Vec<&str> = self.rules.as_array().into_iter().flatten().filter_map(Json::as_str).collect();
         let field = |at: usize| format!("{}[{at}]", self.path);
+        for (at, pair) in values.windows(2).enumerate().filter(|(_, pair)| is_less(pair[1], pair[0])) {
+            let why = "values must be sorted in ascending order";
+            errors.add(|| FieldError::invalid_text(field(at + 1), pair[1], why));
+        }
         if values.len() > MAX_VALUES {
             errors.push(FieldError::too_many(self.path.as_str(), values.len(), MAX_VALUES));
         } else {
-            let (mut seen, mut duplicates) = (HashSet::new(), Vec::new());
             for (at, value) in values.iter().enumerate() {
-                let is_unsorted = at > 0 && is_less(value, values[at - 1]);
-                errors.invalid_text_if(is_unsorted, field(at), value, "values must be sorted in ascending order");
                 let why = format!("option is larger than capacity value: {}", self.capacity);
                 errors.invalid_text_if(is_less(self.capacity, value), field(at), value, why);
-                duplicates.extend((!seen.insert(quantity::nanos(value))).then_some(at));
             }
-            duplicates.into_iter().for_each(|at| errors.push(FieldError::duplicate(field(at), &values[at].into())));
+            // As in kube-apiserver, amounts are duplicates if they round up to the same integer.
+            let mut seen = HashSet::new();
+            for (at, whole) in values.iter().map(|value| parsed(value).whole()).enumerate() {
+                errors.duplicate_if(!seen.insert(whole), field(at), &whole.to_string().into());
+            }
         }
         let is_default = |value: &&str| quantity::nanos(value) == quantity::nanos(self.default);
         let is_valid = values.len() <= MAX_VALUES && values.iter().any(is_default);
@@ -85,29 +89,29 @@ impl Policy<'_> {
         errors.invalid_text_if(is_less(default, min), min_field.as_str(), default, why);
         let max = part("max");
         if let Some(max) = max {
-            errors.invalid_text_if(is_less(capacity, max), max_field.as_str(), max, too_large("max"));
             let why = format!("min is larger than max: {max}");
             errors.invalid_text_if(is_less(max, min), max_field.as_str(), min, why);
+            errors.invalid_text_if(is_less(capacity, max), max_field.as_str(), max, too_large("max"));
             let why = format!("default is more than max: {max}");
             errors.invalid_text_if(is_less(max, default), max_field.as_str(), default, why);
         }
         let Some(step) = part("step") else { return };
-        let (Some(first), Some(width)) = (quantity::nanos(min), quantity::nanos(step).filter(|width| *width != 0))
-        else {
-            return;
-        };
-        let next = quantity::nanos(capacity).zip(first.checked_add(width)).filter(|(most, next)| next > most);
-        let next = next.map(|(_, next)| (next as f64 / 1e9).to_string());
-        let why = too_large(&format!("one step {}", next.as_deref().unwrap_or_default()));
-        errors.invalid_text_if(next.is_some(), step_field.as_str(), step, why);
+        let (first, width) = (parsed(min), parsed(step));
+        let next = first.plus(width);
+        let is_over = next.nanos() > parsed(capacity).nanos();
+        errors.invalid_text_if(is_over, step_field.as_str(), step, too_large(&format!("one step {next}")));
+        // As in kube-apiserver, all amounts are rounded up to integers. A step of 0 makes kube-apiserver panic.
         for value in [Some(*default), max].into_iter().flatten() {
-            let is_multiple = quantity::nanos(value)
-                .and_then(|nanos| nanos.checked_sub(first))
-                .is_some_and(|distance| distance % width == 0);
+            let distance = parsed(value).whole() - first.whole();
+            let is_multiple = distance.checked_rem(width.whole()).is_none_or(|rest| rest == 0);
             let why = format!("value is not a multiple of a given step ({step}) from ({min})");
             errors.invalid_text_if(!is_multiple, step_field.as_str(), value, why);
         }
     }
+}
+
+fn parsed(text: &str) -> Quantity {
+    Quantity::parse(text).unwrap_or(Quantity::ZERO)
 }
 
 fn is_less(one: &str, other: &str) -> bool {
@@ -137,16 +141,57 @@ mod tests {
                 ],
             ),
             (
+                "4",
+                json!({"default": "3", "validValues": ["3", "2", "1", "5", "1", "2", "2", "2", "2", "2", "2"]}),
+                &[
+                    "validValues[1]: Invalid value: \"2\": values must be sorted in ascending order",
+                    "validValues[2]: Invalid value: \"1\": values must be sorted in ascending order",
+                    "validValues[4]: Invalid value: \"1\": values must be sorted in ascending order",
+                    "validValues: Too many: 11: must have at most 10 items",
+                    "validValues: Invalid value: \"3\": default value is not valid according to the requestPolicy",
+                ],
+            ),
+            (
+                "4",
+                json!({"default": "5", "validValues": ["5", "4", "6"]}),
+                &[
+                    "validValues[1]: Invalid value: \"4\": values must be sorted in ascending order",
+                    "validValues[0]: Invalid value: \"5\": option is larger than capacity value: 4",
+                    "validValues[2]: Invalid value: \"6\": option is larger than capacity value: 4",
+                ],
+            ),
+            (
+                "4",
+                json!({"default": "1500m", "validValues": ["1500m", "1600m"]}),
+                &["validValues[1]: Duplicate value: \"2\""],
+            ),
+            (
                 "2",
-                json!({"default": "1", "validRange": {"min": "3", "max": "4", "step": "5"}}),
+                json!({"default": "1", "validRange": {"min": "3", "max": "2500m", "step": "5"}}),
                 &[
                     "validRange.min: Invalid value: \"3\": min is larger than capacity value: 2",
                     "validRange.min: Invalid value: \"1\": default is less than min: 3",
-                    "validRange.max: Invalid value: \"4\": max is larger than capacity value: 2",
+                    "validRange.max: Invalid value: \"3\": min is larger than max: 2500m",
+                    "validRange.max: Invalid value: \"2500m\": max is larger than capacity value: 2",
                     "validRange.step: Invalid value: \"5\": one step 8 is larger than capacity value: 2",
                     "validRange.step: Invalid value: \"1\": value is not a multiple of a given step (5) from (3)",
-                    "validRange.step: Invalid value: \"4\": value is not a multiple of a given step (5) from (3)",
                 ],
+            ),
+            (
+                "2Gi",
+                json!({"default": "1Gi", "validRange": {"min": "1Gi", "step": "2Gi"}}),
+                &["validRange.step: Invalid value: \"2Gi\": one step 3Gi is larger than capacity value: 2Gi"],
+            ),
+            ("10", json!({"default": "1500m", "validRange": {"min": "1", "step": "500m"}}), &[]),
+            (
+                "10",
+                json!({"default": "2500m", "validRange": {"min": "1", "step": "2", "max": "3500m"}}),
+                &["validRange.step: Invalid value: \"3500m\": value is not a multiple of a given step (2) from (1)"],
+            ),
+            (
+                "10",
+                json!({"default": "1", "validRange": {"min": "1", "step": "-2", "max": "4"}}),
+                &["validRange.step: Invalid value: \"4\": value is not a multiple of a given step (-2) from (1)"],
             ),
         ] {
             let capacity = json!({"value": value, "requestPolicy": policy});

@@ -1,5 +1,6 @@
 //! Validates one device of a ResourceSlice.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use pintle_apimachinery::validate::{FieldError, NameRule, label_key_faults, label_value_faults};
@@ -13,6 +14,9 @@ use crate::go_struct::invalid_struct;
 
 const MAX_TEXT: usize = 64;
 const MAX_ATTRIBUTES: usize = 32;
+const MAX_VALUES: usize = 48;
+/// The maximum length of the name of an attribute or a capacity, with its domain.
+const MAX_KEY: usize = 96;
 const MAX_TAINTS: usize = 16;
 const MAX_CONSUMED: usize = 2;
 const MAX_COUNTERS: usize = 32;
@@ -34,26 +38,47 @@ const UNSET_OR_TRUE: &str = "must be either unset or set to true";
 
 pub(super) fn device_errors(device: Check<'_>, is_per_device: bool) -> Check<'_> {
     let object = device.object();
-    let device = object.members("/attributes").fold(required_label(device, "name"), |device, (name, attribute)| {
-        attribute_errors(qualified_name_errors(device, "attributes", name), &format!("attributes[{name}]"), attribute)
+    let [attributes, capacities] = ["/attributes", "/capacity"].map(|field| object.members(field).count());
+    let total = attributes + capacities;
+    let device = required_label(device, "name")
+        .invalid_if(
+            total > MAX_ATTRIBUTES,
+            "",
+            &total.into(),
+            format_args!("the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}"),
+        )
+        .invalid_if(
+            attributes > MAX_VALUES,
+            "",
+            &attributes.into(),
+            format_args!("the total number of attribute values must not exceed {MAX_VALUES}"),
+        );
+    let device = object.members("/attributes").fold(device, |device, (name, attribute)| {
+        let path = format!("attributes[{}]", shortened(name));
+        attribute_errors(qualified_name_errors(device, "attributes", name), &path, attribute)
     });
     let is_shared = object.is_true("/allowMultipleAllocations");
     let device = object.members("/capacity").fold(device, |device, (name, capacity)| {
-        let errors = capacity_errors(capacity, &device.path(&format!("capacity[{name}]")), is_shared);
+        let path = device.path(&format!("capacity[{}]", shortened(name)));
+        let errors = capacity_errors(capacity, &path, is_shared);
         qualified_name_errors(device, "capacity", name).also(errors)
     });
-    let total = object.members("/attributes").count() + object.members("/capacity").count();
-    let device = device.invalid_if(
-        total > MAX_ATTRIBUTES,
-        "",
-        &total.into(),
-        format_args!("the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}"),
-    );
     let device = keyed_items(device, ("taints", ""), MAX_TAINTS, taint_errors);
     let device = keyed_items(device, ("consumesCounters", "counterSet"), MAX_CONSUMED, |consumed| {
         counters_errors(consumed.required("counterSet").name("counterSet", NameRule::Label))
     });
     binding_errors(node_errors(device, is_per_device))
+}
+
+/// Shortens a long key in the middle, for a field path in an error.
+fn shortened(key: &str) -> Cow<'_, str> {
+    const ELLIPSIS: &str = "...";
+    let (bytes, kept) = (key.as_bytes(), MAX_KEY - ELLIPSIS.len());
+    if bytes.len() <= MAX_KEY {
+        return key.into();
+    }
+    let (first, last) = (&bytes[..kept.div_ceil(2)], &bytes[bytes.len() - kept / 2..]);
+    format!("{}{ELLIPSIS}{}", String::from_utf8_lossy(first), String::from_utf8_lossy(last)).into()
 }
 
 /// Validates the counters of a counter set or of a device that consumes counters.
@@ -189,5 +214,36 @@ mod tests {
             let expected = format!("d: Invalid value: null: {NOT_PER_DEVICE}");
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected], "{field}");
         }
+    }
+
+    #[test]
+    fn totals_of_attributes_are_validated_before_attributes() {
+        let attribute = |at: usize| (format!("a{at:02}"), json!({}));
+        let attributes: Json = (0..49).map(attribute).collect();
+        let device = json!({"name": "d", "attributes": attributes, "capacity": {"c": {"value": "1"}}});
+        let errors = device_errors(Check::at(&device, "d"), false).done();
+        let errors: Vec<_> = errors.iter().take(3).map(ToString::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                "d: Invalid value: 50: the total number of attributes and capacities must not exceed 32",
+                "d: Invalid value: 49: the total number of attribute values must not exceed 48",
+                "d.attributes[a00]: Invalid value: \"\": exactly one value must be specified",
+            ]
+        );
+    }
+
+    #[test]
+    fn long_keys_are_shortened_in_paths() {
+        let key = format!("{}{}", "a".repeat(60), "b".repeat(60));
+        let capacity = json!({"value": "1", "requestPolicy": {}});
+        let [attributes, capacities]: [Json; 2] =
+            [json!({}), capacity].map(|value| [(key.clone(), value)].into_iter().collect());
+        let device = json!({"name": "d", "attributes": attributes, "capacity": capacities});
+        let errors = device_errors(Check::at(&device, "d"), false).done();
+        let shown = format!("{}...{}", "a".repeat(47), "b".repeat(46));
+        let [attribute, policy] = [format!("d.attributes[{shown}]"), format!("d.capacity[{shown}].requestPolicy")];
+        assert_eq!(errors.fields(), ["d.attributes", attribute.as_str(), "d.capacity", policy.as_str()]);
+        assert_eq!(shortened(&"é".repeat(60)).matches('\u{fffd}').count(), 1, "a cut character is replaced");
     }
 }
