@@ -112,7 +112,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
 
 /// Returns a pod's total quantities. A quantity in `spec.resources` replaces the sum of the containers' quantities.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
-    let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
+    let mut total = pods::total(&pod["spec"], |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
     total.0.extend(own.filtered(|name, _| POD_LEVEL.contains(&name)).0);
     total

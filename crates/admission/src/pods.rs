@@ -14,19 +14,19 @@ pub(super) enum ContainerType {
 
 /// Returns the total `requests` or `limits` of the containers of a pod. The total does not include the resources of the
 /// pod itself and its overhead.
-pub fn container_totals(pod: &Json, side: &str) -> Amounts {
-    total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")))
+pub fn container_totals(spec: &Json, side: &str) -> Amounts {
+    total(spec, |container, _| Amounts::at(container, &format!("/resources/{side}")))
 }
 
 /// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total is the
 /// greater of two values: the sum for the containers and sidecars, and the maximum while init containers run.
-pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
+pub(super) fn total(spec: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
-    for container in pod.list("/spec/containers") {
+    for container in spec.list("/containers") {
         sum.add(&of(container, ContainerType::Container));
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
-    for container in pod.list("/spec/initContainers") {
+    for container in spec.list("/initContainers") {
         // Skip resources that this container does not use, because `start` already includes all earlier sidecars.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);

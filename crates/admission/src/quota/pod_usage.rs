@@ -104,7 +104,7 @@ fn is_extended(resource: &str) -> bool {
 /// containers' quantities.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
-    let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
+    let mut total = pods::total(&pod["spec"], |container, place| statuses.in_effect(container, place, side));
     total.0.extend(own(pod, side).0);
     let overhead = Amounts::at(pod, "/spec/overhead");
     // Add the overhead only to limits that the pod sets.

@@ -83,7 +83,8 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.sort();
     resources.dedup();
     for resource in resources {
-        let amount = |key: &str| object[key][resource].as_str();
+        let is_skipped = |key: &str| kind == "Pod" && key.starts_with("default");
+        let amount = |key: &str| object[key][resource].as_str().filter(|_| !is_skipped(key));
         // As in kube-apiserver, some errors about limits show the value of another field.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),

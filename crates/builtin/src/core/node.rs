@@ -131,7 +131,6 @@ fn kernel(node: &Json) -> Json {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If both fields are set and differ, `podCIDR` is kept.
 /// Removes the fields of dynamic kubelet configuration that the old object does not have.
 fn drop_kubelet_configuration(object: &mut Json, old: &Json) {
     for (part, key) in [("spec", "configSource"), ("status", "config")] {
@@ -143,6 +142,7 @@ fn drop_kubelet_configuration(object: &mut Json, old: &Json) {
     }
 }
 
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If both fields are set and differ, `podCIDR` is kept.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {

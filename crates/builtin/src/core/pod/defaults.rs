@@ -40,16 +40,26 @@ pub(super) fn pod(pod: &mut Json) {
 /// requests these pages. If the pod has limits, a request defaults to the total of the containers, or to the limit of the
 /// pod.
 fn pod_resources(pod: &mut Json) {
-    let resources = &pod["spec"]["resources"];
+    let spec = &pod["spec"];
+    let resources = &spec["resources"];
     let [requests, limits] =
         ["requests", "limits"].map(|side| resources[side].as_object().cloned().unwrap_or_default());
     if requests.is_empty() && limits.is_empty() {
         return;
     }
-    let totals = |side: &str| pintle_admission::container_totals(pod, side);
+    let totals = |side: &str| pintle_admission::container_totals(spec, side);
+    // As in kube-apiserver, the amount keeps its text if only one container has it.
+    let only = |side: &str, name: &str, total: &str| {
+        let containers = ["containers", "initContainers"].into_iter().flat_map(|key| spec.list(&format!("/{key}")));
+        let mut amounts = containers.filter_map(|container| container["resources"][side].get(name));
+        match (amounts.next(), amounts.next()) {
+            (Some(only), None) => only.clone(),
+            _ => total.into(),
+        }
+    };
     let missing = |known: &Map, side: &str, is_wanted: fn(&str) -> bool| -> Vec<_> {
         let wanted = totals(side).filtered(|name, _| is_wanted(name) && !known.contains_key(name));
-        wanted.iter().map(|(name, amount)| (name.to_owned(), Json::from(amount.to_string()))).collect()
+        wanted.iter().map(|(name, amount)| (name.to_owned(), only(side, name, &amount.to_string()))).collect()
     };
     let mut all_limits = limits.clone();
     let pages = missing(&limits, "limits", |name| name.starts_with("hugepages-"));
@@ -265,5 +275,16 @@ mod tests {
             super::pod(&mut pod);
             assert_eq!(pod["spec"]["resources"]["limits"], expected, "{pod}");
         }
+    }
+
+    #[test]
+    fn amount_of_a_single_container_is_copied_as_text() {
+        let container = |cpu: &str, memory: &str| json!({"resources": {"requests": {"cpu": cpu, "memory": memory}}});
+        let mut pod = json!({"spec": {
+            "containers": [container("1E0", "1E3"), {"resources": {"requests": {"memory": "1E3"}}}],
+            "resources": {"limits": {"cpu": "2"}},
+        }});
+        super::pod(&mut pod);
+        assert_eq!(pod["spec"]["resources"]["requests"], json!({"cpu": "1E0", "memory": "2e3"}));
     }
 }

@@ -138,9 +138,11 @@ pub(super) fn of_pod(spec: &Json, claims: &PodClaims<'_>, path: &str) -> FieldEr
         return FieldErrors::default();
     }
     let field = format!("{path}.resources");
+    if spec.text("/os/name") == "windows" {
+        return FieldErrors::from([FieldError::forbidden(field, "may not be set for a windows pod")]);
+    }
     let object = &spec["resources"];
     let mut errors = Check::at(object, &field)
-        .forbidden_if(spec.text("/os/name") == "windows", "", "may not be set for a windows pod")
         .forbidden_if(object.has("/claims"), "claims", "claims may not be set for Resources at pod-level")
         .done();
     errors.extend(requirements(object, &field, |field, name| {
@@ -160,10 +162,9 @@ pub(super) fn of_pod(spec: &Json, claims: &PodClaims<'_>, path: &str) -> FieldEr
 
 /// Reports requests and huge page limits of a pod that are less than the total of its containers.
 fn total_errors(spec: &Json, path: &str) -> FieldErrors {
-    let pod = json!({"spec": {"containers": spec["containers"], "initContainers": spec["initContainers"]}});
     let mut errors = FieldErrors::default();
     for side in ["requests", "limits"] {
-        let totals = pintle_admission::container_totals(&pod, side);
+        let totals = pintle_admission::container_totals(spec, side);
         for (name, amount) in spec["resources"].members(&format!("/{side}")) {
             let is_compared = side == "requests" || name.starts_with("hugepages-");
             let (Some(total), Some(amount)) = (totals.get(name), amount.as_str()) else { continue };
