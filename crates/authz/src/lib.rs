@@ -7,6 +7,7 @@
 //! - [`authorize`] and [`decide`] determine whether a user may send a request, based on its [`Attributes`].
 //!   [`Authorizer`] contains an index of the RBAC rules.
 //! - [`check_grant`] rejects roles and bindings with permissions that their author does not have.
+//! - [`claim_status_errors`] checks the permissions for changing the status of a ResourceClaim.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!
 //! The indexes contain data from the [`Db`](pintle_storage::Db) and are updated when the `Db` changes. The crate does
@@ -27,6 +28,7 @@ mod account_tokens;
 mod attributes;
 mod authorize;
 mod authorizer;
+mod claim_status;
 mod compiled;
 mod escalation;
 mod flow;
@@ -41,6 +43,7 @@ pub use account_tokens::{AccountTokens, Claims, ISSUER, InvalidToken, KeySeed};
 pub use attributes::Attributes;
 pub use authorize::{Decision, authorize, decide, rules};
 pub use authorizer::{Authorizer, Rbac};
+pub use claim_status::claim_status_errors;
 pub use escalation::{check_grant, grants_rights};
 pub use flow::{Flow, Flows};
 use http::HeaderMap;

@@ -7,9 +7,10 @@
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::object::{metadata, metadata_mut, restore_except, restore_member};
-use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::How;
+use pintle_apimachinery::request::{Subresource, Verb};
 use pintle_apimachinery::validate::FieldErrors;
+use pintle_authz::Rbac;
 use pintle_json::Json;
 use pintle_kinds::writer::Writer;
 use pintle_kinds::{Kind, RequestTarget, Scale, nesting};
@@ -48,7 +49,7 @@ impl Registry {
         pintle_kinds::object_meta::check_types(&write.target.kind, &write.new)?;
         write.keep_other_parts();
         self.prepare(&mut write)?;
-        write.validate()?;
+        write.validate(self.rbac())?;
         write.target.kind.normalise(&mut write.new);
         nesting::check(&write.target.kind, &write.new)?;
         let charges = self.validate_admitted(&mut write)?;
@@ -186,7 +187,7 @@ impl<'a> Write<'a> {
         };
     }
 
-    fn validate(&mut self) -> Outcome<()> {
+    fn validate(&mut self, rbac: Rbac<'_>) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();
         let errors = match self.old {
@@ -197,9 +198,12 @@ impl<'a> Write<'a> {
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
             Some(old) => {
+                let verb = if self.how == How::Put { Verb::Update } else { Verb::Patch }.name();
+                let user = &self.by.requester().user;
+                let denied = pintle_authz::claim_status_errors(rbac, user, self.target, verb, [&self.new, old]);
                 let mut own = kind.strategy.validate_update(&self.new, old, subresource);
                 ratcheted = own.take_warnings();
-                [pintle_kinds::object_meta::update_errors(kind, &self.new, old, subresource), own]
+                [denied.and(pintle_kinds::object_meta::update_errors(kind, &self.new, old, subresource)), own]
             }
         }
         .into_iter()

@@ -12,7 +12,7 @@ mod custom_values;
 mod deadlines;
 mod defaults;
 mod definitions;
-mod dry_runs;
+mod device_claims;
 mod events;
 mod eviction;
 mod faults;

@@ -1,0 +1,52 @@
+//! Tests of the permissions for changing the status of ResourceClaims.
+
+use http::Method;
+use pintle_apiserver::ApiServer;
+use pintle_json::{Json, json};
+
+use crate::identity::{grant, send_as, server};
+use crate::support::*;
+
+const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+const MERGE: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
+
+async fn patch_status(server: &ApiServer, token: &str, status: Json) -> Answer {
+    let path = format!("{CLAIMS}/a/status");
+    let bearer = format!("Bearer {token}");
+    let headers = [&[("authorization", bearer.as_str())], MERGE].concat();
+    read(send(server, Method::PATCH, &path, &headers, &json!({"status": status}).to_string()).await).await
+}
+
+#[tokio::test]
+async fn claim_status_needs_permissions_for_binding_and_driver() {
+    let server = server().await;
+    let exact = json!({"deviceClassName": "c"});
+    let spec = json!({"devices": {"requests": [{"name": "r", "exactly": exact}]}});
+    let claim = json!({"metadata": {"name": "a"}, "spec": spec});
+    assert_eq!(send_as(&server, "root", Method::POST, CLAIMS, &[], claim).await.code, 201);
+    let rule = |resource: &str, verbs: Json| json!({"apiGroups": ["resource.k8s.io"], "resources": [resource], "verbs": verbs});
+    let status = rule("resourceclaims/status", json!(["update", "patch"]));
+    grant(&server, "", "status", json!([status, rule("resourceclaims", json!(["get"]))])).await;
+
+    let result = json!({"request": "r", "driver": "d.x", "pool": "p", "device": "d"});
+    let allocation = json!({"devices": {"results": [result]}});
+    let device = json!({"driver": "d.x", "pool": "p", "device": "d"});
+    let allocated = json!({"allocation": allocation, "devices": [device]});
+    let refused = patch_status(&server, "weak", allocated.clone()).await;
+    let fields: Vec<_> = refused.body.list("/details/causes").map(|cause| cause.text("/field")).collect();
+    assert_eq!((refused.code, fields), (422, vec!["status.allocation", "status.devices"]), "{}", refused.body);
+    let whole = send_as(&server, "weak", Method::GET, &format!("{CLAIMS}/a"), &[], Json::Null).await.body;
+    let mut changed = whole.clone();
+    changed.set("status", allocated.clone());
+    let refused = send_as(&server, "weak", Method::PUT, &format!("{CLAIMS}/a/status"), &[], changed).await;
+    assert!(refused.body.text("/message").contains("verb=\"[arbitrary-node:update]\""), "{}", refused.body);
+    assert_eq!(send_as(&server, "weak", Method::PUT, &format!("{CLAIMS}/a/status"), &[], whole).await.code, 200);
+
+    grant(&server, "", "binding", json!([rule("resourceclaims/binding", json!(["patch"]))])).await;
+    assert_eq!(patch_status(&server, "weak", json!({"allocation": allocation})).await.code, 200);
+    assert_eq!(patch_status(&server, "weak", allocated.clone()).await.code, 422);
+    grant(&server, "default", "driver", json!([rule("resourceclaims/driver", json!(["arbitrary-node:patch"]))])).await;
+    assert_eq!(patch_status(&server, "weak", allocated).await.code, 200);
+    let deallocated = patch_status(&server, "weak", json!({"allocation": null})).await;
+    assert_eq!((deallocated.code, deallocated.body.has("/status/devices")), (200, false), "{}", deallocated.body);
+}
