@@ -14,7 +14,7 @@ pub(crate) struct CsiDriver;
 impl Strategy for CsiDriver {
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         drop_scheduling(object);
-        // As in kube-apiserver, new objects have no generation.
+        // As in kube-apiserver, new objects get no generation. kube-apiserver keeps a generation in the request.
         metadata_mut(object).unset("generation");
     }
 

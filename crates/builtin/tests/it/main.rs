@@ -1,5 +1,6 @@
 //! Tests of the built-in kinds and their registry.
 
+mod devices;
 mod error_order;
 mod field_selectors;
 mod growth;
