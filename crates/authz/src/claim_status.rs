@@ -55,23 +55,18 @@ impl<'a> StatusChange<'a> {
 
     /// Returns an error for each driver whose devices have a changed status. The server removes the status of
     /// deallocated devices, so a driver needs no permission for a claim without an allocation.
-    fn device_errors(&self, verb: &str) -> Vec<FieldError> {
-        if !self.new.has("/allocation") {
-            return Vec::new();
-        }
+    fn device_errors(&self, verb: &str) -> impl Iterator<Item = FieldError> {
+        let drivers = if self.new.has("/allocation") { self.changed_drivers() } else { BTreeSet::new() };
         let mut verbs = vec![format!("arbitrary-node:{verb}")];
         if self.is_on_allocated_node() {
             verbs.insert(0, format!("associated-node:{verb}"));
         }
-        let namespace = &self.target.namespace;
-        let errors = self.changed_drivers().into_iter().filter_map(|driver| {
-            let refusals: Option<Vec<_>> =
-                verbs.iter().map(|verb| self.refusal("driver", verb, namespace, driver)).collect();
-            let why = refusals?.swap_remove(0);
+        drivers.into_iter().filter_map(move |driver| {
+            let refusal = |verb: &String| self.refusal("driver", verb, &self.target.namespace, driver);
+            let why = verbs.iter().map(refusal).collect::<Option<Vec<_>>>()?.swap_remove(0);
             let needed = format!("requires resource=\"resourceclaims/driver\", verb=\"[{}]\"", verbs.join(" "));
             Some(FieldError::forbidden("status.devices", format!("changing status.devices {needed} permission: {why}")))
-        });
-        errors.collect()
+        })
     }
 
     /// Returns the drivers of all devices whose status is new, changed or removed.

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn huge_page_limit_has_no_default_if_pages_are_requested() {
+    fn requested_huge_pages_have_no_default_limit() {
         for (name, expected) in [("hugepages-2Mi", Json::Null), ("hugepages-1Gi", json!({"hugepages-2Mi": "2Mi"}))] {
             let container = json!({"limits": {"hugepages-2Mi": "2Mi"}});
             let mut pod = json!({"spec": {
