@@ -135,7 +135,8 @@ async fn status_write_restores_the_labels_of_a_job() {
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     posted(&server, jobs, json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"template": template}}))
         .await;
-    let answer = call(&server, Method::PUT, &format!("{jobs}/a/status?dryRun=All"), json!({"metadata": {"name": "a"}})).await;
+    let answer =
+        call(&server, Method::PUT, &format!("{jobs}/a/status?dryRun=All"), json!({"metadata": {"name": "a"}})).await;
     let labels = &answer.body["metadata"]["labels"];
     assert_eq!((labels.text("/a"), labels.text("/job-name"), labels.text("/x")), ("b", "a", ""));
 }

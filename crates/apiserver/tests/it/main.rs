@@ -13,6 +13,7 @@ mod deadlines;
 mod defaults;
 mod definitions;
 mod device_claims;
+mod dry_runs;
 mod events;
 mod eviction;
 mod faults;

@@ -238,3 +238,85 @@ fn long_keys_are_shortened_in_paths() {
     let expected = ["attributes", &attribute, "capacity", &policy].map(|field| format!("spec.devices[0].{field}"));
     assert_eq!(errors.fields(), expected);
 }
+
+#[test]
+fn request_policies_are_validated_as_by_kube_apiserver() {
+    for (value, policy, expected) in [
+        ("4", json!({}), &[][..]),
+        ("4", json!({"default": "7"}), &[]),
+        ("4", json!({"default": "1", "validValues": ["1", "2"]}), &[]),
+        ("4", json!({"validValues": ["1"]}), &["default: Required value: required when validValues is defined"]),
+        (
+            "4",
+            json!({"default": "3", "validValues": ["2", "1", "2", "5"]}),
+            &[
+                "validValues[1]: Invalid value: \"1\": values must be sorted in ascending order",
+                "validValues[3]: Invalid value: \"5\": option is larger than capacity value: 4",
+                "validValues[2]: Duplicate value: \"2\"",
+                "validValues: Invalid value: \"3\": default value is not valid according to the requestPolicy",
+            ],
+        ),
+        (
+            "4",
+            json!({"default": "3", "validValues": ["3", "2", "1", "5", "1", "2", "2", "2", "2", "2", "2"]}),
+            &[
+                "validValues[1]: Invalid value: \"2\": values must be sorted in ascending order",
+                "validValues[2]: Invalid value: \"1\": values must be sorted in ascending order",
+                "validValues[4]: Invalid value: \"1\": values must be sorted in ascending order",
+                "validValues: Too many: 11: must have at most 10 items",
+                "validValues: Invalid value: \"3\": default value is not valid according to the requestPolicy",
+            ],
+        ),
+        (
+            "4",
+            json!({"default": "5", "validValues": ["5", "4", "6"]}),
+            &[
+                "validValues[1]: Invalid value: \"4\": values must be sorted in ascending order",
+                "validValues[0]: Invalid value: \"5\": option is larger than capacity value: 4",
+                "validValues[2]: Invalid value: \"6\": option is larger than capacity value: 4",
+            ],
+        ),
+        (
+            "4",
+            json!({"default": "1500m", "validValues": ["1500m", "1600m"]}),
+            &["validValues[1]: Duplicate value: \"2\""],
+        ),
+        (
+            "2",
+            json!({"default": "1", "validRange": {"min": "3", "max": "2500m", "step": "5"}}),
+            &[
+                "validRange.min: Invalid value: \"3\": min is larger than capacity value: 2",
+                "validRange.min: Invalid value: \"1\": default is less than min: 3",
+                "validRange.max: Invalid value: \"3\": min is larger than max: 2500m",
+                "validRange.max: Invalid value: \"2500m\": max is larger than capacity value: 2",
+                "validRange.step: Invalid value: \"5\": one step 8 is larger than capacity value: 2",
+                "validRange.step: Invalid value: \"1\": value is not a multiple of a given step (5) from (3)",
+            ],
+        ),
+        (
+            "2Gi",
+            json!({"default": "1Gi", "validRange": {"min": "1Gi", "step": "2Gi"}}),
+            &["validRange.step: Invalid value: \"2Gi\": one step 3Gi is larger than capacity value: 2Gi"],
+        ),
+        ("10", json!({"default": "1500m", "validRange": {"min": "1", "step": "500m"}}), &[]),
+        (
+            "10",
+            json!({"default": "2500m", "validRange": {"min": "1", "step": "2", "max": "3500m"}}),
+            &["validRange.step: Invalid value: \"3500m\": value is not a multiple of a given step (2) from (1)"],
+        ),
+        (
+            "10",
+            json!({"default": "1", "validRange": {"min": "1", "step": "-2", "max": "4"}}),
+            &["validRange.step: Invalid value: \"4\": value is not a multiple of a given step (-2) from (1)"],
+        ),
+    ] {
+        let capacity = json!({"value": value, "requestPolicy": policy});
+        let device = json!({"name": "x", "allowMultipleAllocations": true, "capacity": {"c": capacity}});
+        let found: Vec<_> = device_errors(&device).iter().map(ToString::to_string).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|error| format!("spec.devices[0].capacity[c].requestPolicy.{error}")).collect();
+        assert_eq!(found, expected, "{policy}");
+    }
+    let refused = json!({"name": "x", "capacity": {"c": {"value": "1", "requestPolicy": {}}}});
+    assert_eq!(device_errors(&refused).fields(), ["spec.devices[0].capacity[c].requestPolicy"]);
+}

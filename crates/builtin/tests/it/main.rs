@@ -4,6 +4,7 @@ mod devices;
 mod error_order;
 mod field_selectors;
 mod growth;
+mod lease_candidates;
 mod object_meta;
 mod registry_of_kinds;
 mod size;
