@@ -94,6 +94,18 @@ pub trait Strategy: Send + Sync {
         Ok(())
     }
 
+    /// Checks an object against other objects of the cluster. The errors come before all other validation errors. `old`
+    /// is the stored object if the request is an update.
+    fn validate_in_cluster(
+        &self,
+        _cluster: &dyn Cluster,
+        _new: &Json,
+        _old: Option<&Json>,
+        _part: Subresource,
+    ) -> FieldErrors {
+        FieldErrors::default()
+    }
+
     /// Validates a new object, except its metadata.
     fn validate_create(&self, _object: &Json) -> FieldErrors {
         FieldErrors::default()

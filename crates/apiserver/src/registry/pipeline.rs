@@ -10,7 +10,6 @@ use pintle_apimachinery::object::{metadata, metadata_mut, restore_except, restor
 use pintle_apimachinery::request::options::How;
 use pintle_apimachinery::request::{Subresource, Verb};
 use pintle_apimachinery::validate::FieldErrors;
-use pintle_authz::Rbac;
 use pintle_json::Json;
 use pintle_kinds::writer::Writer;
 use pintle_kinds::{Kind, RequestTarget, Scale, nesting};
@@ -49,7 +48,7 @@ impl Registry {
         pintle_kinds::object_meta::check_types(&write.target.kind, &write.new)?;
         write.keep_other_parts();
         self.prepare(&mut write)?;
-        write.validate(self.rbac())?;
+        write.validate(self)?;
         write.target.kind.normalise(&mut write.new);
         nesting::check(&write.target.kind, &write.new)?;
         let charges = self.validate_admitted(&mut write)?;
@@ -187,9 +186,10 @@ impl<'a> Write<'a> {
         };
     }
 
-    fn validate(&mut self, rbac: Rbac<'_>) -> Outcome<()> {
+    fn validate(&mut self, registry: &Registry) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();
+        let in_cluster = kind.strategy.validate_in_cluster(&*registry.db, &self.new, self.old, subresource);
         let errors = match self.old {
             None => {
                 let own = kind.strategy.validate_create(&self.new);
@@ -200,15 +200,14 @@ impl<'a> Write<'a> {
             Some(old) => {
                 let verb = if self.how == How::Put { Verb::Update } else { Verb::Patch }.name();
                 let user = &self.by.requester().user;
-                let denied = pintle_authz::claim_status_errors(rbac, user, self.target, verb, [&self.new, old]);
+                let denied =
+                    pintle_authz::claim_status_errors(registry.rbac(), user, self.target, verb, [&self.new, old]);
                 let mut own = kind.strategy.validate_update(&self.new, old, subresource);
                 ratcheted = own.take_warnings();
                 [denied.and(pintle_kinds::object_meta::update_errors(kind, &self.new, old, subresource)), own]
             }
-        }
-        .into_iter()
-        .flatten()
-        .collect::<FieldErrors>();
+        };
+        let errors = in_cluster.into_iter().chain(errors.into_iter().flatten()).collect::<FieldErrors>();
         ratcheted.into_iter().for_each(|text| self.by.requester().warn(text));
         if !errors.is_empty() {
             return Err(kind.invalid(metadata::name(&self.new), errors));

@@ -18,6 +18,40 @@ async fn patch_status(server: &ApiServer, token: &str, status: Json) -> Answer {
 }
 
 #[tokio::test]
+async fn admin_access_to_devices_needs_a_namespace_label() {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    let server = server().await;
+    let post =
+        async |path: &str, object: &Json| send_as(&server, "root", Method::POST, path, &[], object.clone()).await;
+    let spec = |is_admin: bool| {
+        let exact = json!({"deviceClassName": "c", "adminAccess": is_admin});
+        json!({"devices": {"requests": [{"name": "r", "exactly": exact}]}})
+    };
+    let claim = |is_admin| json!({"metadata": {"name": "a"}, "spec": spec(is_admin)});
+    let template = json!({"metadata": {"name": "a"}, "spec": {"spec": spec(true)}});
+    let templates = CLAIMS.replace("resourceclaims", "resourceclaimtemplates");
+    let expected = format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
+    for (path, object) in [(CLAIMS, &claim(true)), (&templates, &template)] {
+        let refused = post(path, object).await;
+        let cause = &refused.body["details"]["causes"][0];
+        assert_eq!((refused.code, cause.text("/field")), (422, "spec.devices.requests[0].adminAccess"), "{path}");
+        assert_eq!(cause.text("/message"), format!("Forbidden: {expected}"), "{path}");
+    }
+    assert_eq!(post(CLAIMS, &claim(false)).await.code, 201);
+    let result = json!({"request": "r", "driver": "d.x", "pool": "p", "device": "d", "adminAccess": true});
+    let allocation = json!({"allocation": {"devices": {"results": [result]}}});
+    let refused = patch_status(&server, "root", allocation.clone()).await;
+    assert!(refused.body.text("/message").contains("status.allocation.devices.results[0].adminAccess: Forbidden"));
+
+    let labels = json!({"metadata": {"labels": {LABEL: "true"}}}).to_string();
+    let root = [MERGE, &[("authorization", "Bearer root")]].concat();
+    let labelled = send(&server, Method::PATCH, "/api/v1/namespaces/default", &root, &labels).await;
+    assert_eq!(read(labelled).await.code, 200);
+    assert_eq!(patch_status(&server, "root", allocation).await.code, 200);
+    assert_eq!(post(&templates, &template).await.code, 201);
+}
+
+#[tokio::test]
 async fn claim_status_needs_permissions_for_binding_and_driver() {
     let server = server().await;
     let exact = json!({"deviceClassName": "c"});
