@@ -31,7 +31,7 @@ pub(super) fn touch(tree: &mut Json, pointer: &str, is_value: bool) {
     let mut at = tree;
     for segment in parents.split('/').skip(1) {
         let Json::Object(members) = at else { return };
-        at = members.entry(&name(segment)).or_insert_with(|| Json::Object(Map::new()));
+        at = members.entry(name(segment)).or_insert_with(|| Json::Object(Map::new()));
     }
     if let (Json::Object(members), true) = (at, is_value) {
         members.insert(name(last).as_str(), Json::Bool(true));
