@@ -6,6 +6,7 @@ mod field_selectors;
 mod growth;
 mod lease_candidates;
 mod object_meta;
+mod pods;
 mod registry_of_kinds;
 mod size;
 mod strategies;

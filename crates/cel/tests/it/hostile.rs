@@ -95,6 +95,15 @@ fn receivers_that_macros_repeat_do_not_explode() {
 }
 
 #[test]
+fn patterns_in_repeated_receivers_are_parsed_once() {
+    let pattern = "(a|b)".repeat(1_900);
+    for pattern in [pattern.clone(), pattern + "("] {
+        let receiver = format!("optional.of('x'.matches('{pattern}'))");
+        run(&format!("{receiver}{}.hasValue()", ".optMap(v, v)".repeat(14)), &json!(null));
+    }
+}
+
+#[test]
 fn types_that_double_do_not_explode() {
     let expression = format!("optional.of(1){}", ".optMap(x, {x: x})".repeat(24));
     run(&expression, &json!(null));

@@ -1,5 +1,6 @@
 //! The defaults of pods, pod templates and volume claims.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use pintle_json::{Json, Map, json};
@@ -47,26 +48,22 @@ fn pod_resources(pod: &mut Json) {
     if requests.is_empty() && limits.is_empty() {
         return;
     }
-    let totals = |side: &str| pintle_admission::container_totals(spec, side);
-    // As in kube-apiserver, the amount keeps its text if only one container has it.
-    let only = |side: &str, name: &str, total: &str| {
-        let containers = ["containers", "initContainers"].into_iter().flat_map(|key| spec.list(&format!("/{key}")));
-        let mut amounts = containers.filter_map(|container| container["resources"][side].get(name));
-        match (amounts.next(), amounts.next()) {
-            (Some(only), None) => only.clone(),
-            _ => total.into(),
-        }
-    };
-    let missing = |known: &Map, side: &str, is_wanted: fn(&str) -> bool| -> Vec<_> {
-        let wanted = totals(side).filtered(|name, _| is_wanted(name) && !known.contains_key(name));
-        wanted.iter().map(|(name, amount)| (name.to_owned(), only(side, name, &amount.to_string()))).collect()
+    let missing = |known: &Map, side: &str, is_wanted: &dyn Fn(&str) -> bool| -> Vec<_> {
+        let totals = pintle_admission::container_totals(spec, side);
+        let wanted = totals.filtered(|name, _| is_wanted(name) && !known.contains_key(name));
+        let single = single_amounts(spec, side);
+        let text = |name: &str| single.get(name).copied().flatten().cloned();
+        wanted
+            .iter()
+            .map(|(name, total)| (name.to_owned(), text(name).unwrap_or_else(|| total.to_string().into())))
+            .collect()
     };
     let mut all_limits = limits.clone();
-    let pages = missing(&limits, "limits", |name| name.starts_with("hugepages-"));
-    all_limits.extend(pages.into_iter().filter(|(name, _)| !requests.contains_key(name)));
+    let is_page = |name: &str| name.starts_with("hugepages-") && !requests.contains_key(name);
+    all_limits.extend(missing(&limits, "limits", &is_page));
     let mut all_requests = requests.clone();
     if !all_limits.is_empty() {
-        all_requests.extend(missing(&requests, "requests", |name| matches!(name, "cpu" | "memory")));
+        all_requests.extend(missing(&requests, "requests", &|name| matches!(name, "cpu" | "memory")));
         for (name, limit) in &all_limits {
             if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
                 all_requests.entry(name.clone()).or_insert_with(|| limit.clone());
@@ -79,6 +76,19 @@ fn pod_resources(pod: &mut Json) {
             resources.set(side, Json::Object(amounts));
         }
     }
+}
+
+/// Returns the amounts that only one container has, whose texts kube-apiserver keeps. The value is `None` for an amount
+/// of several containers.
+fn single_amounts<'a>(spec: &'a Json, side: &str) -> HashMap<&'a str, Option<&'a Json>> {
+    let mut amounts: HashMap<&str, Option<&Json>> = HashMap::new();
+    let pointer = format!("/resources/{side}");
+    for container in ["/containers", "/initContainers"].into_iter().flat_map(|list| spec.list(list)) {
+        for (name, amount) in container.members(&pointer) {
+            amounts.entry(name).and_modify(|single| *single = None).or_insert(Some(amount));
+        }
+    }
+    amounts
 }
 
 /// For pods with host networking, copies container ports to host ports. Pod templates are not changed, because their

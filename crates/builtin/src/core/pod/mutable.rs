@@ -148,7 +148,7 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
 }
 
 /// Maps the name of each list item to the item. Of several items with the same name, the map contains only the first.
-fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
+pub(super) fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {
         found.entry(item.text("/name")).or_insert(item);

@@ -1,9 +1,11 @@
 //! Validates the resources of containers that the kubelet and the scheduler report in a pod status.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
+
+use super::mutable::by_name;
 
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 
@@ -16,16 +18,16 @@ pub(super) fn extended_claim_errors(pod: &Json) -> FieldErrors {
     };
     let is_empty = status.list("/requestMappings").next().is_none();
     errors.required_if(is_empty, format!("{PATH}.requestMappings"), "at least one request mapping is required");
+    let [init_containers, containers] = ["/spec/initContainers", "/spec/containers"].map(|list| by_name(pod, list));
     let mut seen = HashSet::new();
     for (at, mapping) in status.list("/requestMappings").enumerate() {
         let path = format!("{PATH}.requestMappings[{at}]");
         let text = |name: &str| mapping[name].text("");
         let [container, resource, request] = ["containerName", "resourceName", "requestName"].map(text);
-        let found = ["/spec/initContainers", "/spec/containers"]
-            .into_iter()
-            .flat_map(|list| pod.list(list))
-            .find(|found| found.text("/name") == container);
-        match found {
+        if errors.is_full() {
+            break;
+        }
+        match init_containers.get(container).or_else(|| containers.get(container)) {
             None => {
                 let why = "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.push(FieldError::invalid_text(format!("{path}.containerName"), container, why));
@@ -60,11 +62,17 @@ pub(super) fn allocated_errors(pod: &Json) -> FieldErrors {
     for (key, spec_key) in
         [("containerStatuses", "/spec/containers"), ("initContainerStatuses", "/spec/initContainers")]
     {
+        let containers = by_name(pod, spec_key);
+        let mut claims = HashMap::new();
         for (at, status) in pod.list(&format!("/status/{key}")).enumerate() {
-            let container = pod.list(spec_key).find(|container| container.text("/name") == status.text("/name"));
+            let name = status.text("/name");
+            let container = containers.get(name).copied().unwrap_or(&Json::Null);
             for (index, allocated) in status.list("/allocatedResourcesStatus").enumerate() {
                 let path = format!("status.{key}[{at}].allocatedResourcesStatus[{index}]");
-                errors.extend(container.and_then(|container| name_error(container, allocated.text("/name"), &path)));
+                let claims = claims.entry(name).or_insert_with(|| claim_texts(container));
+                if !container.is_null() {
+                    errors.extend(name_error(container, claims, allocated.text("/name"), &path));
+                }
                 errors.extend(health_errors(allocated, &path));
             }
         }
@@ -77,16 +85,18 @@ pub(super) fn allocated_errors(pod: &Json) -> FieldErrors {
     errors
 }
 
-fn name_error(container: &Json, name: &str, path: &str) -> Option<FieldError> {
+/// Returns the claims of a container as a pair of the claim and the request, which may be empty.
+fn claim_texts(container: &Json) -> HashSet<(&str, &str)> {
+    container.list("/resources/claims").map(|claim| (claim.text("/name"), claim.text("/request"))).collect()
+}
+
+fn name_error(container: &Json, claims: &HashSet<(&str, &str)>, name: &str, path: &str) -> Option<FieldError> {
     let why = match name.strip_prefix("claim:") {
-        Some(claim) => {
-            let names = |named: &Json| match named.text("/request") {
-                "" => claim == named.text("/name"),
-                request => claim.split_once('/') == Some((named.text("/name"), request)),
-            };
-            if container.list("/resources/claims").any(names) {
-                return None;
-            }
+        Some(claim) if claims.contains(&(claim, "")) => return None,
+        Some(claim) if claim.split_once('/').is_some_and(|pair| !pair.1.is_empty() && claims.contains(&pair)) => {
+            return None;
+        }
+        Some(_) => {
             "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or \
              'claim:<claimName>' if request is empty"
         }
