@@ -75,7 +75,10 @@ impl<'a> StatusChange<'a> {
             let key = |device: &'a Json| ["/driver", "/pool", "/device", "/shareID"].map(|field| device.text(field));
             status.list("/devices").map(|device| (key(device), device)).collect::<BTreeMap<_, _>>()
         });
-        let is_kept = |key, device| old.get(key).is_some_and(|old| is_same(device, old));
+        // As in kube-apiserver, every difference in the driver's own data counts.
+        let is_kept = |key, device: &Json| {
+            old.get(key).is_some_and(|old| is_same(device, old) && device.get("data") == old.get("data"))
+        };
         let changed = new.iter().filter(|(key, device)| !is_kept(*key, device));
         let removed = old.iter().filter(|(key, _)| !new.contains_key(*key));
         changed.chain(removed).map(|(key, _)| key[0]).collect()
@@ -210,6 +213,9 @@ mod tests {
         let stored = json!({"driver": "d.x", "pool": "p", "device": "d", "conditions": null});
         let [bare, stored] = [bare, stored].map(|device| status(json!([device])));
         assert_eq!(errors("u", "update", &bare, &stored), [""; 0]);
+        let with_data = |data: Json| status(json!([{"driver": "d.x", "pool": "p", "device": "d", "data": data}]));
+        let [old, new] = [json!({"a": 1}), json!({"a": 1, "b": ""})].map(with_data);
+        assert_eq!(errors("u", "update", &new, &old), [refusal("d.x")]);
     }
 
     #[test]

@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn values_from_the_patch_are_sorted() {
-        let owner = r#"[{"apiVersion":"v1","kind":1,"name":"n","uid":"u"}]"#;
+        let owner = r#"[{"apiVersion":"v1","controller":true,"kind":1,"name":"n","uid":"u"}]"#;
         let pointer = "/metadata/ownerReferences";
         let json = format!(r#"[{{"op":"add","path":"{pointer}","from":"/metadata/labels/x","value":{owner}}}]"#);
         for patch in [
