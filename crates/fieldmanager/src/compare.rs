@@ -71,7 +71,7 @@ pub(crate) fn compare(ty: &Type, old: &Json, new: &Json) -> Comparison {
 }
 
 /// The shape of a value, which determines how two values are compared. The type of a value determines its shape. If the
-/// type allows any JSON, the value itself determines the shape, and null counts as a map.
+/// type allows scalars, lists and maps, the value itself determines the shape, and null counts as a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -81,12 +81,13 @@ pub(super) enum Shape {
 
 pub(super) fn shape(ty: &Type, value: &Json) -> Shape {
     match (ty, value) {
-        (Type::Struct { .. } | Type::Map(_), _) => Shape::Map,
+        (Type::Struct { struct_type, .. }, _) if !struct_type.is_typeless => Shape::Map,
+        (Type::Map(_), _) => Shape::Map,
         (Type::List(_), _) => Shape::List,
         (Type::Scalar(_), _) => Shape::Scalar,
-        (Type::Any | Type::Union(_), Json::Object(_) | Json::Null) => Shape::Map,
-        (Type::Any | Type::Union(_), Json::Array(_)) => Shape::List,
-        (Type::Any | Type::Union(_), _) => Shape::Scalar,
+        (_, Json::Object(_) | Json::Null) => Shape::Map,
+        (_, Json::Array(_)) => Shape::List,
+        _ => Shape::Scalar,
     }
 }
 

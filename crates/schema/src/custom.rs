@@ -29,10 +29,12 @@ fn node(schema: &Json, preserve: bool) -> Type {
     let ty = match schema["type"].as_str() {
         Some("object") => object(schema, preserve, is_resource),
         Some("array") => list(schema, preserve),
+        // In kube-apiserver, field management accepts any scalar as a string with a format, except as a byte string.
+        Some("string") if !matches!(schema.text("/format"), "" | "byte") => Type::Scalar(Scalar::IntOrString),
         Some("string") => Type::Scalar(Scalar::String),
         Some("boolean") => Type::Scalar(Scalar::Bool),
         Some("integer" | "number") => Type::Scalar(Scalar::Number),
-        _ if schema.get("properties").is_some() => object(schema, preserve, is_resource),
+        _ if schema.members("/properties").next().is_some() => object(schema, preserve, is_resource),
         _ => Type::Any,
     };
     if is_resource { embedded(ty) } else { ty }
@@ -51,8 +53,9 @@ fn object(schema: &Json, preserve: bool, is_resource: bool) -> Type {
     let fields: Vec<Field> =
         properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema, preserve))).collect();
     let is_free = preserve || fields.is_empty() && !is_resource;
-    let struct_type = StructRef::custom(Struct::new("", fields, is_free.then_some(Type::Any)));
-    Type::Struct { struct_type, atomic }
+    let mut struct_type = Struct::new("", fields, is_free.then_some(Type::Any));
+    struct_type.is_typeless = schema.text("/type").is_empty();
+    Type::Struct { struct_type: StructRef::custom(struct_type), atomic }
 }
 
 fn list(schema: &Json, preserve: bool) -> Type {
@@ -117,6 +120,7 @@ mod tests {
             "atom": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
             "either": {"x-kubernetes-int-or-string": true},
             "text": {"x-kubernetes-int-or-string": true, "type": "string"},
+            "bare": {"x-kubernetes-int-or-string": true, "properties": {}, "additionalProperties": {"type": "string"}},
             "empty": {"type": "object"},
             "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
                 "properties": {"list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}}},
@@ -133,6 +137,7 @@ mod tests {
         assert!(matches!(spec.child("free").unwrap().child("any"), Some(Type::Any)));
         assert!(matches!(spec.child("atom"), Some(Type::Map(map)) if map.atomic));
         assert!(matches!(spec.child("either"), Some(Type::Any)));
+        assert!(matches!(spec.child("bare"), Some(Type::Any)));
         assert!(matches!(spec.child("text"), Some(Type::Scalar(Scalar::String))));
         assert!(matches!(spec.child("empty").unwrap().child("any"), Some(Type::Any)));
         let Some(Type::List(open)) = spec.child("open").unwrap().child("list") else { panic!("no list") };

@@ -118,6 +118,8 @@ pub struct Struct {
     pub fields: Vec<Field>,
     /// The type of all members that are not in `fields`. If `None`, the struct has no other members.
     pub rest: Option<Type>,
+    /// Whether a value can also be a scalar or a list, because the schema of a custom resource has no `type`.
+    pub is_typeless: bool,
     /// The indices of the fields in the protobuf message, sorted by field number.
     pub numbered: Vec<usize>,
     /// The indices of the fields that Go's JSON encoder writes even if they are empty.
@@ -138,7 +140,7 @@ impl Struct {
         let mut numbered: Vec<_> = (0..fields.len()).filter(|&at| !fields[at].number.is_empty()).collect();
         numbered.sort_unstable_by_key(|&at| &fields[at].number);
         let always = (0..fields.len()).filter(|&at| fields[at].always).collect();
-        Self { name, fields, rest, numbered, always, by_name }
+        Self { name, fields, rest, is_typeless: false, numbered, always, by_name }
     }
 
     /// Returns the name of the struct in Go, such as `v1.PodSpec`, or an empty string for a struct of a custom
