@@ -4,7 +4,6 @@ use pintle_json::{Json, Map};
 use pintle_store::{METADATA, OBJECT};
 
 use super::field_path::FieldPath;
-use super::pattern::Patterns;
 use super::structural::{Additional, Structural};
 
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
@@ -77,7 +76,7 @@ pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
 /// Removes unknown metadata fields from the defaults in the JSON of a schema.
 pub(super) fn prune_schema_defaults(schema: &mut Json) {
     if let Some(mut default) = schema.get("default").filter(|default| holds_metadata(default)).cloned() {
-        prune_embedded(&Structural::read(schema, &mut Patterns::default()), &mut default);
+        prune_schema_default(schema, &mut default);
         schema.set("default", default);
     }
     for name in ["items", "additionalProperties"] {
@@ -87,6 +86,26 @@ pub(super) fn prune_schema_defaults(schema: &mut Json) {
     }
     if let Some(Json::Object(properties)) = schema.get_mut("properties") {
         properties.iter_mut().for_each(|(_, schema)| prune_schema_defaults(schema));
+    }
+}
+
+/// Does the same as [`prune_embedded`], but reads the JSON of the schema. If each default read a [`Structural`], nested
+/// defaults would read the same subschemas repeatedly.
+fn prune_schema_default(schema: &Json, default: &mut Json) {
+    match default {
+        Json::Object(members) => {
+            if schema["x-kubernetes-embedded-resource"] == true
+                && let Some(Json::Object(metadata)) = members.get_mut("metadata")
+            {
+                prune_metadata(metadata, Place::EmbeddedMetadata, FieldPath::Start(""), &mut Removed::default());
+            }
+            for (name, member) in members.iter_mut() {
+                let schema = schema["properties"].get(name).unwrap_or(&schema["additionalProperties"]);
+                prune_schema_default(schema, member);
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| prune_schema_default(&schema["items"], item)),
+        _ => {}
     }
 }
 
@@ -245,9 +264,11 @@ fn value_is_pruned(schema: &Structural, value: &Json, preserves: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::effort::is_linear;
     use pintle_json::json;
 
-    use super::{Patterns, Structural, prune, prune_schema_defaults};
+    use super::super::pattern::Patterns;
+    use super::{Structural, prune, prune_schema_defaults};
 
     #[test]
     fn only_embedded_metadata_has_brackets_around_keys() {
@@ -269,6 +290,8 @@ mod tests {
                 "type": "object",
                 "properties": {
                     "a": {"type": "object", "additionalProperties": resource, "default": {"k": {"metadata": metadata}}},
+                    "list": {"type": "array", "items": resource, "default": [{"metadata": metadata}]},
+                    "nested": {"type": "object", "properties": {"r": resource}, "default": {"r": {"metadata": metadata}}},
                     "plain": {"type": "object", "default": {"metadata": {"other": 1}}},
                 },
             })
@@ -276,5 +299,20 @@ mod tests {
         let mut pruned = schema(json!({"name": "n", "other": 1}));
         prune_schema_defaults(&mut pruned);
         assert_eq!(pruned, schema(json!({"name": "n"})));
+    }
+
+    #[test]
+    fn nested_defaults_with_metadata_prune_in_linear_time() {
+        let prunes = |levels: usize| {
+            let properties: pintle_json::Map = (0..20 * levels).map(|at| (format!("p{at}"), json!({}))).collect();
+            let mut schema = json!({"type": "object", "properties": properties});
+            for _ in 0..levels {
+                let items = std::mem::replace(&mut schema, json!({"type": "array", "default": [{"metadata": 0}]}));
+                schema.set("items", items);
+            }
+            prune_schema_defaults(&mut schema);
+            assert_eq!(schema["default"], json!([{"metadata": 0}]));
+        };
+        assert!(is_linear(25, prunes));
     }
 }
