@@ -1,12 +1,13 @@
 //! Validates updates of pods and their subresources, and determines the fields that an update may change.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use pintle_apimachinery::object::restore_except;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::{Json, json};
 
+use super::status_resources::by_name;
 use super::{gated, resize, spec};
 use super::{status_errors, status_resources};
 use crate::network_rules::ip_errors;
@@ -145,15 +146,6 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
         _ => return (None, false),
     };
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
-}
-
-/// Maps the name of each list item to the item. Of several items with the same name, the map contains only the first.
-pub(super) fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
-    let mut found = HashMap::new();
-    for item in pod.list(pointer) {
-        found.entry(item.text("/name")).or_insert(item);
-    }
-    found
 }
 
 fn without_seconds(toleration: &Json) -> Json {

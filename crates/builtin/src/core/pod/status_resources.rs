@@ -5,8 +5,6 @@ use std::collections::{HashMap, HashSet};
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 
-use super::mutable::by_name;
-
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 
 /// Validates the mapping from extended resources to the requests of a resource claim.
@@ -122,4 +120,13 @@ fn health_errors(allocated: &Json, path: &str) -> FieldErrors {
 
 fn requests(container: &Json, resource: &str) -> bool {
     container.at("/resources/requests").is_some_and(|requests| requests.get(resource).is_some())
+}
+
+/// Maps the name of each list item to the item. Of several items with the same name, the map contains only the first.
+pub(super) fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
+    let mut found = HashMap::new();
+    for item in pod.list(pointer) {
+        found.entry(item.text("/name")).or_insert(item);
+    }
+    found
 }
