@@ -1,6 +1,7 @@
 //! Formats errors with their positions in the source text.
 
 use std::fmt;
+use std::ops::Range;
 
 /// An error in an expression, reported by the parser or the type checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,21 @@ impl Findings {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.issues.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.issues.len()
+    }
+
+    /// Reports the issues at these indices again.
+    pub(crate) fn repeat(&mut self, indices: Range<usize>) {
+        for at in indices {
+            self.bytes = self.bytes.saturating_add(self.issues[at].message.len());
+            if self.bytes > MAX_BYTES {
+                return;
+            }
+            self.issues.push(self.issues[at].clone());
+        }
     }
 
     pub(crate) fn into_error(self, text: &str) -> CompileError {

@@ -1,7 +1,7 @@
 //! Validates literals after the type check.
 
 use std::collections::HashMap;
-use std::mem;
+use std::ops::Range;
 
 use super::{Checked, MAX_VISITS};
 use crate::ast::{Id, Kind, Literal};
@@ -15,7 +15,7 @@ use crate::value::Value;
 /// Reports literals that cannot be converted, invalid regular expressions, invalid format strings, and lists and maps
 /// of mixed types.
 pub(super) fn literals(checked: &Checked, issues: &mut Findings) {
-    let mut check = Check { checked, issues, visits: 0, calls: HashMap::new(), found: Vec::new() };
+    let mut check = Check { checked, issues, visits: 0, calls: HashMap::new() };
     check.expr(checked.ast.root, false);
 }
 
@@ -23,19 +23,15 @@ struct Check<'c> {
     checked: &'c Checked,
     issues: &'c mut Findings,
     visits: u32,
-    /// The issues of the calls that were already checked. Macros repeat their receiver, so a call can be visited many
-    /// times, and parsing a long pattern each time would be slow.
-    calls: HashMap<Id, Vec<Issue>>,
-    /// The issues of the current call.
-    found: Vec<Issue>,
+    /// The indices of the issues of each checked call. Macros repeat their receiver, so a call can be visited many times,
+    /// and parsing a long pattern each time would be slow.
+    calls: HashMap<Id, Range<usize>>,
 }
 
 impl Check<'_> {
     fn report(&mut self, id: Id, message: impl Into<String>) {
         let at = self.checked.ast.expr(id).at;
-        let issue = Issue::new(at, message);
-        self.found.push(issue.clone());
-        self.issues.push(issue);
+        self.issues.push(Issue::new(at, message));
     }
 
     fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {
@@ -105,12 +101,11 @@ impl Check<'_> {
 
     fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
         if let Some(known) = self.calls.get(&id) {
-            known.iter().for_each(|issue| self.issues.push(issue.clone()));
-            return;
+            return self.issues.repeat(known.clone());
         }
-        self.found.clear();
+        let first = self.issues.len();
         self.check_call(id, function, target, args);
-        self.calls.insert(id, mem::take(&mut self.found));
+        self.calls.insert(id, first..self.issues.len());
     }
 
     fn check_call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
