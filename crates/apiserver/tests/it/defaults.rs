@@ -10,12 +10,6 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-async fn create(server: &ApiServer, collection: &str, object: Json) -> Json {
-    let made = call(server, Method::POST, collection, object).await;
-    assert_eq!(made.code, 201, "{collection}: {:?}", made.body);
-    made.body
-}
-
 fn named(spec: Json) -> Json {
     json!({"metadata": {"name": "a"}, "spec": spec})
 }

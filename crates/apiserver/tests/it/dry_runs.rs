@@ -17,12 +17,6 @@ async fn sent(server: &ApiServer, request: (Method, &str), headers: &[(&str, &st
     read(send(server, request.0, request.1, headers, body).await).await
 }
 
-async fn posted(server: &ApiServer, path: &str, object: Json) -> Json {
-    let made = call(server, Method::POST, path, object).await;
-    assert_eq!(made.code, 201, "{path}: {:?}", made.body);
-    made.body
-}
-
 #[tokio::test]
 async fn uid_conflict_of_a_dry_run_has_no_prefix() {
     let server = server().await;
@@ -133,7 +127,7 @@ async fn status_write_restores_the_labels_of_a_job() {
         "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
     });
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
-    posted(&server, jobs, json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"template": template}}))
+    create(&server, jobs, json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"template": template}}))
         .await;
     let answer =
         call(&server, Method::PUT, &format!("{jobs}/a/status?dryRun=All"), json!({"metadata": {"name": "a"}})).await;
@@ -149,7 +143,7 @@ async fn changed_endpoints_lose_the_deprecated_topology() {
         let endpoint = json!({"addresses": [address], "deprecatedTopology": {"a": "b"}});
         json!({"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": [endpoint]})
     };
-    posted(&server, slices, slice("192.0.2.1")).await;
+    create(&server, slices, slice("192.0.2.1")).await;
     let answer = call(&server, Method::PUT, &format!("{slices}/a"), slice("192.0.2.2")).await;
     assert_eq!((answer.code, answer.body["endpoints"][0].get("deprecatedTopology")), (200, None));
 }
@@ -158,7 +152,7 @@ async fn changed_endpoints_lose_the_deprecated_topology() {
 async fn immutable_text_that_is_removed_is_empty() {
     let server = server().await;
     let classes = "/apis/networking.k8s.io/v1/ingressclasses";
-    posted(&server, classes, json!({"metadata": {"name": "a"}, "spec": {"controller": "e.com/a"}})).await;
+    create(&server, classes, json!({"metadata": {"name": "a"}, "spec": {"controller": "e.com/a"}})).await;
     let answer = call(&server, Method::PATCH, &format!("{classes}/a"), json!({"spec": null})).await;
     assert_eq!(answer.body.text("/details/causes/0/message"), "Invalid value: \"\": field is immutable");
 }
@@ -182,7 +176,7 @@ async fn reported_resources_must_match_the_containers() {
     let pods = "/api/v1/namespaces/default/pods";
     let resources = json!({"limits": {"e.com/x": "1"}, "requests": {"e.com/x": "1"}});
     let containers = json!([{"name": "c", "image": "i", "resources": resources}]);
-    posted(&server, pods, json!({"metadata": {"name": "a"}, "spec": {"containers": containers}})).await;
+    create(&server, pods, json!({"metadata": {"name": "a"}, "spec": {"containers": containers}})).await;
     let mapping = |container: &str, resource: &str| json!({"containerName": container, "resourceName": resource, "requestName": "r"});
     let claim = |mappings: Json| json!({"extendedResourceClaimStatus": {"resourceClaimName": "n", "requestMappings": mappings}});
     let allocated = |key: &str, allocated: Json| {
@@ -236,7 +230,7 @@ async fn reported_resources_must_match_the_containers() {
 async fn token_request_for_another_namespace_is_a_bad_request() {
     let server = server().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
-    posted(&server, accounts, json!({"metadata": {"name": "a"}})).await;
+    create(&server, accounts, json!({"metadata": {"name": "a"}})).await;
     let request = json!({"metadata": {"namespace": "other"}, "spec": {}});
     let answer = call(&server, Method::POST, &format!("{accounts}/a/token"), request).await;
     let message = "the namespace of the provided object does not match the namespace sent on the request";

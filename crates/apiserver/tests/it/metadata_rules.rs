@@ -10,12 +10,6 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-async fn create(server: &ApiServer, path: &str, object: Json) -> Json {
-    let made = call(server, Method::POST, path, object).await;
-    assert_eq!(made.code, 201, "{path}: {:?}", made.body);
-    made.body
-}
-
 #[tokio::test]
 async fn status_writes_of_some_kinds_ignore_metadata() {
     let server = server().await;

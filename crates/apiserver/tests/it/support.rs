@@ -97,6 +97,13 @@ pub(crate) async fn delete(server: &ApiServer, path: &str) -> Answer {
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
+/// Creates an object and returns the stored object.
+pub(crate) async fn create(server: &ApiServer, path: &str, object: Json) -> Json {
+    let made = call(server, Method::POST, path, object).await;
+    assert_eq!(made.code, 201, "{path}: {:?}", made.body);
+    made.body
+}
+
 pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Json) -> u64 {
     let object = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
     let answer = call(server, Method::POST, CONFIG_MAPS, object).await;

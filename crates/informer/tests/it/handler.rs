@@ -7,6 +7,7 @@ use std::time::Duration;
 use pintle_informer::{
     FilteringResourceEventHandler, HandlerGuard, InformerConfig, ResourceEvent, ResourceEventHandler, SharedInformer,
 };
+use pintle_testing::Collection;
 
 use crate::support::{Pod, key, pod, pods, settle, shorthand};
 
@@ -99,17 +100,22 @@ async fn panicking_handler_skips_the_event_and_pauses() {
     assert!(informer.state().is_synced());
 }
 
-#[tokio::test(start_paused = true)]
-async fn filter_change_delivers_additions_and_deletions() {
-    let source = pods(&[]);
+/// Logs the events of the pods on the node `mine`, until the informer or the guard is dropped.
+async fn events_of_my_node(source: &Collection<Pod>) -> (SharedInformer<Pod>, HandlerGuard, Log) {
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let log = Log::default();
     let received = log.clone();
     let handler = move |event: &ResourceEvent<Pod>| received.lock().unwrap().push(shorthand(event));
-    let _guard =
-        informer.add_event_handler(FilteringResourceEventHandler::new(|pod: &Pod| pod.node == "mine", handler));
+    let guard = informer.add_event_handler(FilteringResourceEventHandler::new(|pod: &Pod| pod.node == "mine", handler));
     informer.start();
     informer.wait_for_sync().await.unwrap();
+    (informer, guard, log)
+}
+
+#[tokio::test(start_paused = true)]
+async fn filter_change_delivers_additions_and_deletions() {
+    let source = pods(&[]);
+    let (_informer, _guard, log) = events_of_my_node(&source).await;
     for node in ["", "other", "mine", "mine", "other"] {
         source.put(pod("a", node));
         settle().await;
@@ -142,14 +148,7 @@ async fn handler_can_have_its_own_resync_period() {
 #[tokio::test(start_paused = true)]
 async fn filter_reports_an_object_that_leaves_before_its_deletion() {
     let source = pods(&[]);
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    let log = Log::default();
-    let received = log.clone();
-    let handler = move |event: &ResourceEvent<Pod>| received.lock().unwrap().push(shorthand(event));
-    let _guard =
-        informer.add_event_handler(FilteringResourceEventHandler::new(|pod: &Pod| pod.node == "mine", handler));
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
+    let (_informer, _guard, log) = events_of_my_node(&source).await;
     source.put(pod("a", "mine"));
     settle().await;
     source.put(pod("a", "other"));
