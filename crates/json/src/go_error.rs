@@ -12,7 +12,8 @@ fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     literal[begun.len()..].chars().next().map(|expected| (literal, expected))
 }
 
-/// Returns Go's error message for text that is not JSON.
+/// Returns Go's error message for text that is not JSON. Returns the message of `error` if `text` is JSON that does not
+/// fit into a type or exceeds a limit.
 pub fn go_error(error: &Error, text: &str) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();
@@ -20,8 +21,12 @@ pub fn go_error(error: &Error, text: &str) -> String {
     let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
     let at = line + error.column().saturating_sub(1);
     let message = error.to_string();
-    let Some(found) = text.as_bytes().get(at).copied() else { return message };
     let is = |start: &str| message.starts_with(start);
+    // Go has other limits, and does not report these errors as invalid characters.
+    if error.is_data() || is("recursion limit") || is("number out of range") {
+        return message;
+    }
+    let Some(found) = text.as_bytes().get(at).copied() else { return message };
     let place = if is("trailing characters") {
         "after top-level value".into()
     } else if let Some((literal, expected)) = literal_before(text, at) {
@@ -73,5 +78,15 @@ mod tests {
             let error = serde_json::from_str::<Json>(text).unwrap_err();
             assert_eq!(go_error(&error, text), expected);
         }
+    }
+
+    #[test]
+    fn limits_are_not_invalid_characters() {
+        for text in [&*"[".repeat(200), "1e999"] {
+            let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
+            assert_eq!(go_error(&error, text), error.to_string());
+        }
+        let error = serde_json::from_str::<u8>("{}").unwrap_err();
+        assert_eq!(go_error(&error, "{}"), error.to_string());
     }
 }

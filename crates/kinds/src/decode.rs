@@ -280,12 +280,17 @@ impl<'a> Patcher<'a> {
     fn patch(&self, live: &Json, patch: &PatchBody) -> Outcome<Json> {
         let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
         let mut patched = patch.apply(live, &schema).map_err(patch_failure)?;
-        let patch_text = match patch {
+        // Apply the patch again for the text of an error, because most patches need no text.
+        let patch_text = || match patch {
             PatchBody::Strategic(_) => patch.display_text(),
-            PatchBody::Json(_) | PatchBody::Merge(_) => patch.patched_text(&patched, &schema),
+            PatchBody::Json(_) | PatchBody::Merge(_) => match patch.apply(live, &schema) {
+                Ok(patched) => patch.patched_text(&patched, &schema),
+                Err(_) => patch.display_text(),
+            },
         };
         let invalid = |why: String| {
-            Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &patch_text, why)]))
+            let error = FieldError::invalid_text("patch", &patch_text(), why);
+            Failure::invalid_named("", "", "", FieldErrors::from([error]))
         };
         self.check_types(patch, &mut patched, &invalid)?;
         let mut decoded = schema.read(patched).map_err(|error| {
