@@ -82,9 +82,10 @@
 //! - Kubernetes' libraries for lists, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions,
 //!   named formats, the authorizer and JSON patches
 //!
-//! The following features are not available, as in kube-apiserver 1.36: `math.*`, `base64.*`, `reverse` of strings, quoted
-//! field names, and lists or maps of mixed types. `cel.bind` is available only with [`Environment::with_bindings`]. This crate does not support Protobuf messages,
-//! unknown values (partial evaluation), or custom functions and macros.
+//! The following features are not available, as in kube-apiserver 1.36: `math.*`, `base64.*`, `reverse` of strings,
+//! quoted field names, and lists or maps of mixed types. `cel.bind` is available only with
+//! [`Environment::with_bindings`]. This crate does not support Protobuf messages, unknown values (partial evaluation),
+//! or custom functions and macros.
 
 mod activation;
 mod ast;

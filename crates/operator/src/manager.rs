@@ -268,8 +268,8 @@ impl Manager {
         self
     }
 
-    /// Disables the server that was configured with [`serve`](Self::serve) or [`serve_on`](Self::serve_on), and serves webhooks on a free loopback
-    /// port. Use this method in tests that run several managers in parallel.
+    /// Disables the server that was configured with [`serve`](Self::serve) or [`serve_on`](Self::serve_on), and serves
+    /// webhooks on a free loopback port. Use this method in tests that run several managers in parallel.
     pub fn without_server(mut self) -> Self {
         self.listen = None;
         #[cfg(feature = "webhook")]

@@ -17,9 +17,10 @@ use crate::stream::ByteStream;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Sends an `http::Request` with the credentials, retries and metrics of the client. Only the path and the query of the
-/// URI are used. The client decodes and normalizes them, so a path with `.`, `..` or an encoded slash as a segment is an
-/// error, because a proxy that checked the path before would have seen another path. Headers with credentials or cookies are marked as sensitive. If the response has an error status, it
-/// is returned as [`Error::Status`]. The response body is streamed.
+/// URI are used. The client decodes and normalizes them, so a path with `.`, `..` or an encoded slash as a segment is
+/// an error, because a proxy that checked the path before would have seen another path. Headers with credentials or
+/// cookies are marked as sensitive. If the response has an error status, it is returned as [`Error::Status`]. The
+/// response body is streamed.
 ///
 /// # Examples
 ///

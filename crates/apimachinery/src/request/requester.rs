@@ -73,8 +73,8 @@ impl Requester {
         *self.permit() = permit;
     }
 
-    /// Gives back the permit that was needed to process the body of the request. Call this method before a long wait, because other requests
-    /// need permits for their bodies.
+    /// Gives back the permit that was needed to process the body of the request. Call this method before a long wait,
+    /// because other requests need permits for their bodies.
     pub fn release_permit(&self) {
         self.keep_permit(None);
     }

@@ -1,8 +1,9 @@
 //! The webhook calls of a request.
 //!
-//! Write attempts are synchronous, so they cannot wait for a webhook. If an attempt needs
-//! the response of a webhook, the attempt fails and records the call that it needs. The server then calls the webhook, stores its response, and starts a
-//! new attempt. All attempts of a request must compute the same object, so they share generated data, such as the uid.
+//! Write attempts are synchronous, so they cannot wait for a webhook. If an attempt needs the response of a webhook,
+//! the attempt fails and records the call that it needs. The server then calls the webhook, stores its response, and
+//! starts a new attempt. All attempts of a request must compute the same object, so they share generated data, such as
+//! the uid.
 
 use std::collections::HashMap;
 use std::sync::Arc;

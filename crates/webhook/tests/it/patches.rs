@@ -249,12 +249,11 @@ async fn removed_field_leaves_its_unknown_neighbours() {
 
 #[tokio::test]
 async fn emptied_struct_keeps_its_unknown_fields() {
-    let sent = |resources: Value| json!({"metadata": {"name": "blog"}, "spec": {"resources": resources}});
     for (resources, expected) in [
         (json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}), json!({"requests": {"cpu": "1"}})),
         (json!({"limits": {"cpu": "1"}}), Value::Null),
     ] {
-        let sent = sent(resources);
+        let sent = json!({"metadata": {"name": "blog"}, "spec": {"resources": resources}});
         let patch = patch_of(&sent, |pod: &mut Pod| pod.spec.resources.limits.clear()).await.unwrap();
         assert_eq!(apply(&sent, &patch)["spec"]["resources"], expected);
     }
@@ -467,7 +466,8 @@ prop_compose! {
     ) -> Pod {
         let metadata = ObjectMeta { labels, ..ObjectMeta::new("team-a", "blog") };
         groups.sort();
-        Pod { metadata, spec: PodSpec { images, containers, limits, priority, mode, tags, zones, routes, groups, backends, ..PodSpec::default() } }
+        let spec = PodSpec { images, containers, limits, priority, mode, tags, zones, routes, groups, backends, ..PodSpec::default() };
+        Pod { metadata, spec }
     }
 }
 
