@@ -1,10 +1,9 @@
-//! Collects short durations on several threads and computes their quantiles.
+//! Collects short durations on several threads and computes their quantiles. The kube-rs programs, which do not depend
+//! on Pintle, also compile this file.
 
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-use pintle_meta::__private::Mutex;
 
 /// A collection of durations. Each thread has a separate clone, which adds its durations to the shared list when it
 /// is dropped.
@@ -29,7 +28,7 @@ impl Stopwatch {
     /// Returns the quantile `q` of all durations in microseconds, or NaN if there are no durations. Call this method
     /// after dropping all other clones, because their durations are only added on drop.
     pub(crate) fn quantile_us(&self, q: f64) -> f64 {
-        let mut all = self.all.lock();
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         quantile(&mut all, q).map_or(f64::NAN, |nanos| nanos as f64 / 1e3)
     }
 }
@@ -43,7 +42,7 @@ impl Clone for Stopwatch {
 impl Drop for Stopwatch {
     fn drop(&mut self) {
         let local = mem::take(&mut self.local);
-        self.all.lock().extend(local);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(local);
     }
 }
 

@@ -108,6 +108,10 @@ fn with_clippy(command: Quiet) -> Quiet {
 
 fn lints(sh: &Shell) -> anyhow::Result<Done> {
     Quiet::cargo(sh, "lints").args("clippy --workspace --all-targets --all-features --locked -- -D warnings").run()?;
+    // The programs of kube-rs are in a separate workspace, but share files with this one.
+    let kube =
+        "clippy --manifest-path crates/bench/kube/Cargo.toml --target-dir target/bench/kube --locked -- -D warnings";
+    Quiet::cargo(sh, "lints of kube-rs").args(kube).run()?;
     Ok(Done::default())
 }
 
