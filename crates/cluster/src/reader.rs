@@ -80,11 +80,7 @@ impl<T: Resource + DeserializeOwned> Reader<T> {
         if has_scope && let Some(cache) = self.cache() {
             return Ok(cache.get(&key));
         }
-        match Api::<T>::all(self.client.clone()).get(key).await {
-            Ok(object) => Ok(Some(Arc::new(object))),
-            Err(error) if error.is_object_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(Api::<T>::all(self.client.clone()).get_opt(key).await?.map(Arc::new))
     }
 
     /// Returns the objects that match the selector, in no particular order.

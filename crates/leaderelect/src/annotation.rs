@@ -92,11 +92,7 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
     }
 
     async fn get(&self) -> Result<Option<LockSnapshot<DynamicObject>>, ApiError> {
-        match self.api.get(&self.key).await {
-            Ok(object) => locked(object, &self.resource.kind).map(Some),
-            Err(error) if error.is_object_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.api.get_opt(&self.key).await?.map(|object| locked(object, &self.resource.kind)).transpose()
     }
 
     async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<DynamicObject>, ApiError> {

@@ -215,13 +215,8 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
     /// Reads the LeaseCandidate object. Writes the object if it is missing, if it was pinged, or if `due` is `true`.
     /// Returns `true` if the LeaseCandidate was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
-        let found = match self.api.get(&self.key).await {
-            Ok(found) => Some(found),
-            Err(error) if error.is_object_not_found() => None,
-            Err(error) => return Err(error),
-        };
         let options = WriteOptions::default();
-        match found {
+        match self.api.get_opt(&self.key).await? {
             None => self.api.create(&self.renewed(None), &options).await.map(|_| true),
             Some(found) if due || found.spec.is_pinged() => {
                 self.api.update(&self.renewed(Some(found)), &options).await.map(|_| true)

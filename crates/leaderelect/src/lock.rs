@@ -245,11 +245,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 
     async fn get(&self) -> Result<Option<LockSnapshot<Lease>>, ApiError> {
-        match self.api.get(&self.key).await {
-            Ok(lease) => locked(lease).map(Some),
-            Err(error) if error.is_object_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.api.get_opt(&self.key).await?.map(locked).transpose()
     }
 
     async fn create(&self, record: &LeaderElectionRecord) -> Result<LockSnapshot<Lease>, ApiError> {

@@ -109,6 +109,19 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Reads an object.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;
 
+    /// Reads an object. Returns `None` if the object does not exist. A 404 response without a `Status` object is an error.
+    fn get_opt(&self, key: &ObjectKey) -> impl Future<Output = Result<Option<T>, ApiError>> + Send
+    where
+        T: Send,
+    {
+        async move {
+            match self.get(key).await {
+                Err(error) if error.is_object_not_found() => Ok(None),
+                found => found.map(Some),
+            }
+        }
+    }
+
     /// Creates an object in the namespace of its metadata, and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 

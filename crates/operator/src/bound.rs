@@ -131,10 +131,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         if !self.shared.is_selective && self.was_deleted(&request) {
             return self.gone(request).await;
         }
-        let stored = match self.api().metadata_only().get(&request.key).await {
-            Ok(stored) => stored,
-            Err(error) if error.is_object_not_found() => return self.gone(request).await,
-            Err(error) => return Err(error.into()),
+        let Some(stored) = self.api().metadata_only().get_opt(&request.key).await? else {
+            return self.gone(request).await;
         };
         self.shared.forget(&request.key);
         if self.present_finalizer(&stored.metadata).is_none() {
@@ -144,10 +142,9 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             // Check again later, because the watch will not report the deletion of this object.
             return Ok(Action::requeue_after(RECHECK));
         }
-        match self.api().get(&request.key).await {
-            Ok(object) => self.clean_up(Arc::new(object), request).await,
-            Err(error) if error.is_object_not_found() => self.gone(request).await,
-            Err(error) => Err(error.into()),
+        match self.api().get_opt(&request.key).await? {
+            Some(object) => self.clean_up(Arc::new(object), request).await,
+            None => self.gone(request).await,
         }
     }
 

@@ -149,7 +149,7 @@
 //! | types that `CustomResource` derives | one line of [`meta::resource!`], and [`crd::CustomResourceDefinition::from_foreign`] for `Foo::crd()`; see `crates/operator/examples/kube_types` |
 //! | `Foo::crd()`, applied by hand, `conditions::is_crd_established` | [`operator::Manager::install`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
-//! | `Api::get_opt` | [`restreq::Api::get`]; a missing object is an error with [`meta::ApiError::is_object_not_found`] |
+//! | `Api::get_opt` | [`restreq::Api::get_opt`]; a 404 response that is not from an API server is an error |
 //! | `ListParams::default().labels("app=web")` | [`meta::ListOptions`] with `label_selector: "app=web".parse()?` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
 //! | `Patch::Apply` with `PatchParams::apply("me").force()` | in a reconciler [`operator::Context::apply`]; otherwise [`restreq::Api::apply`] with [`meta::WriteOptions::apply`] |

@@ -278,6 +278,32 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
+    /// Gets an object. Returns `None` if the object does not exist.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use pintle_meta::{ApiError, DynamicObject};
+    /// # async fn f(config_maps: pintle_restreq::Api<DynamicObject>) -> Result<(), ApiError> {
+    /// match config_maps.get_opt("settings").await? {
+    ///     Some(settings) => println!("version {}", settings.metadata.resource_version),
+    ///     None => println!("no settings"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request fails. A 404 response without a `Status` object is also an error, because it may
+    /// come from a proxy, or from a server that does not serve this resource.
+    pub async fn get_opt(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<Option<T>, ApiError> {
+        match self.get(key).await {
+            Err(error) if error.is_object_not_found() => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     /// Lists one page of objects, or all objects if `options` contains no limit. Each object is decoded as soon as it
     /// arrives. Use the [`ListWatch`] implementation instead to process objects one by one or to get their JSON bytes.
     ///

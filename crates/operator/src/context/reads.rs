@@ -154,11 +154,7 @@ impl<K: Resource> Context<K> {
     }
 
     async fn read_live<T: Resource + DeserializeOwned>(&self, key: ObjectKey) -> Result<Option<T>> {
-        match self.cluster().api::<T>().get(key).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_object_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.cluster().api::<T>().get_opt(key).await?)
     }
 
     /// Returns the namespace in which objects of type `T` are looked up: the namespace of the reconciled object.

@@ -45,9 +45,8 @@ impl Created {
                 Err(error) if error.is_already_exists() => {}
                 Err(error) => return Err(error.into()),
             }
-            match api.get(object.key()).await {
-                Ok(there) if there.metadata.deletion_timestamp.is_none() => return Ok(()),
-                Err(error) if !error.is_not_found() => return Err(error.into()),
+            match api.get_opt(object.key()).await? {
+                Some(there) if there.metadata.deletion_timestamp.is_none() => return Ok(()),
                 _ => sleep(Duration::from_millis(200)).await,
             }
         }

@@ -184,6 +184,20 @@ async fn key_and_api_must_agree_on_the_namespace() {
 }
 
 #[tokio::test]
+async fn get_opt_returns_none_only_for_missing_objects() {
+    let missing = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
+    let forbidden = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}"#;
+    let page = Reply::json(404, "404 page not found").header("content-type", "text/plain");
+    let replies = [Reply::json(200, WIDGET), Reply::json(404, missing), Reply::json(403, forbidden), page];
+    let server = Server::start(replies).await;
+    let api: Api<Widget> = Api::namespaced(server.client(), "ns");
+    assert_eq!(soon(api.get_opt("a")).await.unwrap().map(|widget| widget.size), Some(3));
+    assert!(soon(ObjectApi::get_opt(&api, &ObjectKey::new("ns", "a"))).await.unwrap().is_none());
+    assert!(soon(api.get_opt("a")).await.unwrap_err().is_forbidden());
+    assert!(soon(api.get_opt("a")).await.unwrap_err().is_not_found(), "the page may come from a proxy");
+}
+
+#[tokio::test]
 async fn empty_namespace_means_the_configured_one() {
     let server = server().await;
     let mut config = server.config();
