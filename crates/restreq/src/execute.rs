@@ -168,8 +168,8 @@ impl Request {
     pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
         self.preflight()?;
         let line = self.line();
-        let answer = self.begin(&line, Mode::Stream).await?;
-        Ok(answer.map(|body| ByteStream::new(body, line, self.parts.idle_timeout)))
+        let (answer, deadline) = self.begin_within_timeout(&line, Mode::Stream).await?;
+        Ok(answer.map(|body| ByteStream::new(body, line, self.parts.idle_timeout).with_deadline(deadline)))
     }
 
     /// Sends the request and returns the items of a list as a stream. Only one item is in memory at a time, so the list
@@ -188,15 +188,7 @@ impl Request {
         self.preflight()?;
         let _timer = self.timer();
         let line = self.line();
-        let open = async |span: &tracing::Span| {
-            self.throttle(&line).await?;
-            let deadline = self.deadline();
-            let opened = pin!(self.open(&line, Mode::Unary, deadline, span));
-            let answer = within(deadline, opened).await;
-            let answer = answer.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))?;
-            Ok((answer, deadline))
-        };
-        let (answer, deadline) = self.in_span(&line, open).await?;
+        let (answer, deadline) = self.begin_within_timeout(&line, Mode::Unary).await?;
         is_json("a list", &line, &answer)?;
         let idle = self.parts.idle_timeout.or(self.parts.client.shared.timeouts.idle);
         let bytes = ByteStream::new(answer.into_body(), line, idle).with_deadline(deadline);
@@ -249,6 +241,23 @@ impl Request {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
             self.open(line, mode, None, span).await
+        };
+        self.in_span(line, open).await
+    }
+
+    /// Waits for the response headers within the total timeout. Returns the deadline for the body, too.
+    async fn begin_within_timeout(
+        &self,
+        line: &Arc<RequestLine>,
+        mode: Mode,
+    ) -> Result<(http::Response<ResponseBody>, Option<(Instant, Duration)>), Error> {
+        let open = async |span: &tracing::Span| {
+            self.throttle(line).await?;
+            let deadline = self.deadline();
+            let opened = pin!(self.open(line, mode, deadline, span));
+            let answer = within(deadline, opened).await;
+            let answer = answer.unwrap_or_else(|after| Err(late(line, Phase::Total, after)))?;
+            Ok((answer, deadline))
         };
         self.in_span(line, open).await
     }

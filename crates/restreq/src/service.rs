@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use pintle_meta::redacted_url;
 use tower_service::Service;
 
@@ -21,6 +21,10 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// an error, because a proxy that checked the path before would have seen another path. Headers with credentials or
 /// cookies are marked as sensitive. If the response has an error status, it is returned as [`Error::Status`]. The
 /// response body is streamed.
+///
+/// [`ClientConfig::timeout`](pintle_meta::ClientConfig::timeout) applies to the request and its response body, except for
+/// requests that Kubernetes treats as long-running: watches, and requests to the subresources `attach`, `exec`, `log`,
+/// `portforward` and `proxy`.
 ///
 /// # Examples
 ///
@@ -48,6 +52,9 @@ impl Service<Request<Bytes>> for RestClient {
         let (head, body) = request.into_parts();
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let mut request = self.verb(head.method).request_uri(target);
+        if is_long_running(&head.uri) {
+            request.parts.timeout = None;
+        }
         if head.uri.path().split('/').any(path::is_dots) {
             let message = "the path contains the segment \".\" or \"..\"".into();
             request = request.keep(InvalidRequest::Uri { uri: redacted_url(target), message });
@@ -61,4 +68,13 @@ impl Service<Request<Bytes>> for RestClient {
         }
         Box::pin(async move { request.respond().await })
     }
+}
+
+/// Returns `true` for a watch or a request to a subresource that streams data. Also returns `true` for an object with
+/// the name of such a subresource, because a timeout that is missing does less harm than a stream that ends early.
+fn is_long_running(uri: &Uri) -> bool {
+    let is_streamed = |segment| matches!(segment, "attach" | "exec" | "log" | "portforward" | "proxy" | "watch");
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    uri.path().split('/').any(is_streamed)
+        || parameters.any(|parameter| matches!(parameter.split_once('='), Some(("watch", "1" | "true"))))
 }

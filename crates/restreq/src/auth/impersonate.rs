@@ -50,9 +50,10 @@ impl Impersonation {
         Ok(Self(headers))
     }
 
-    /// Adds the impersonation headers. Does nothing if the request already has impersonation headers.
+    /// Adds the impersonation headers. Does nothing if the request already has an impersonation header, because a group
+    /// of the request must not be added to the configured user.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
-        if headers.contains_key(USER) {
+        if headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
             return;
         }
         for (name, value) in &self.0 {
@@ -109,7 +110,11 @@ mod tests {
                 "impersonate-extra-test.example.com%2fthing.thing: z",
             ]
         );
-        assert_eq!(headers(whom, &[("impersonate-user", "other")]), ["impersonate-user: other"]);
+        for (name, value) in
+            [("impersonate-user", "other"), ("impersonate-group", "admins"), ("impersonate-extra-a", "b")]
+        {
+            assert_eq!(headers(whom.clone(), &[(name, value)]), [format!("{name}: {value}")]);
+        }
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     let resolved = look_path(Path::new(command), path);
     let is_listed = |program: &Path| list.iter().any(|entry| entry == program);
     if is_listed(Path::new(command)) {
-        // If the program does not exist, the client reports an error when it starts the program.
-        return Ok(resolved.unwrap_or_else(|| command.into()));
+        // A name that was not resolved could run a program from a relative directory of `PATH`.
+        return resolved.ok_or_else(|| "it is not found in the absolute directories of PATH".into());
     }
     let Some(resolved) = resolved else {
         return Err("it is not found, so plugin_policy cannot be checked".into());
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(run(Path::new("gone"), login), None);
         assert_eq!(run(login, Path::new("gone")), None);
         let gone = Path::new("gone");
-        assert_eq!(run(gone, gone), Some(gone.into()), "running it reports that it is missing");
+        assert_eq!(run(gone, gone), None, "starting it would search relative directories of PATH");
         assert_eq!(allowed(&PluginPolicy::AllowAll, "login", Some(&path)), Ok(login.into()));
         allowed(&PluginPolicy::DenyAll, "login", Some(&path)).unwrap_err();
     }

@@ -213,6 +213,28 @@ async fn client_is_a_tower_service() {
     assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "a layer's body is a stream");
 }
 
+#[tokio::test(start_paused = true)]
+async fn timeout_applies_to_short_tower_requests_only() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::Silence).await;
+    let mut config = server.config();
+    config.timeout = Some(Duration::from_secs(30));
+    let mut client = RestClient::new(config).unwrap();
+    for (target, is_short) in [
+        ("/api/v1/pods", true),
+        ("/api/v1/pods?watch=false&limit=1", true),
+        ("/api/v1/namespaces/a/pods/b", true),
+        ("/api/v1/pods?limit=1&watch=true", false),
+        ("/api/v1/watch/pods", false),
+        ("/api/v1/namespaces/a/pods/b/log?follow=true", false),
+    ] {
+        let request = Request::get(target).body(Bytes::new()).unwrap();
+        let outcome = tokio::time::timeout(Duration::from_secs(60), client.call(request)).await;
+        let is_late = |outcome: &Result<Response<_>, Error>| matches!(outcome, Err(Error::Timeout { .. }));
+        assert_eq!(outcome.ok().is_some_and(|outcome| is_late(&outcome)), is_short, "{target}");
+    }
+}
+
 #[tokio::test]
 async fn tower_request_with_a_dot_segment_is_not_sent() {
     let server = Server::start([]).await;
