@@ -241,7 +241,6 @@ impl Strategy for CustomStrategy {
     }
 
     fn prune(&self, object: &mut Json) -> Vec<String> {
-        default::normalise_numbers(object);
         let version = object.text("/apiVersion");
         let at = self.versions.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.versions.schemas.get(at)) {

@@ -92,7 +92,7 @@ fn unknown_fields_are_pruned_and_missing_fields_defaulted() {
             with(json!({"free": {"x": {"y": 1}, "known": {"a": "x"}}})),
             vec!["spec.free.known.zz", "spec.zz"],
         ),
-        (json!({"n": 4.0}), with(json!({"n": 4})), vec![]),
+        (json!({"n": 4.0}), with(json!({"n": 4.0})), vec![]),
         (
             json!({"o": [{"a": "x"}, [{"c": "x"}]]}),
             with(json!({"o": [{}, [{}]]})),

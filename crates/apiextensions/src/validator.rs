@@ -1,10 +1,11 @@
 //! Validates custom resources against their structural schemas.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
-use pintle_json::Json;
+use pintle_json::{Json, go_float};
 
 use super::field_path::FieldPath;
 use super::formats;
@@ -111,7 +112,7 @@ impl Validation {
             "" => &[],
             name => &[name],
         };
-        let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0 && number.abs() < 9.2e18);
+        let is_whole = || value.as_f64().is_some_and(is_integer);
         let fits = allowed.contains(&found)
             || found == "integer" && allowed.contains(&"number")
             || found == "number" && allowed.contains(&"integer") && is_whole();
@@ -266,56 +267,72 @@ impl Validation {
 
     fn validate_number(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
         let Some(number) = value.as_f64() else { return };
-        let is_i64 = value.is_i64();
-        let fits = match (schema.type_name.as_str(), schema.format.as_str()) {
-            ("integer", "int32") => is_i64 && value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-            ("integer", _) => is_i64 || number.fract() == 0.0 && number.abs() < 9.2e18,
+        // A float cannot represent each 64-bit integer exactly.
+        if schema.format == "int32" || !value.is_i64() {
+            self.check_range("Checked", schema, number, path);
+        }
+        let limits = &schema.limits;
+        if let Some(factor) = limits.multiple_of {
+            let is_native = self.check_range("MultipleOf", schema, factor, path);
+            self.validate_multiple(value.as_i64().filter(|_| is_native).ok_or(number), factor, path);
+        }
+        for (name, limit, is_exclusive, forbidden, words) in [
+            ("Minimum boundary", limits.minimum, limits.exclusive_minimum, Ordering::Less, "greater than"),
+            ("Maximum boundary", limits.maximum, limits.exclusive_maximum, Ordering::Greater, "less than"),
+        ] {
+            let Some(limit) = limit else { continue };
+            let is_integer = self.check_range(name, schema, limit, path) && value.is_i64();
+            // kube-apiserver truncates the limits of integers.
+            let limit = if is_integer { limit.trunc() } else { limit };
+            let order = number.partial_cmp(&limit);
+            if order == Some(forbidden) || is_exclusive && order == Some(Ordering::Equal) {
+                let value = if is_integer { value } else { &number.into() };
+                let limit = if is_integer { limit.to_string() } else { go_float(limit) };
+                let or_equal = if is_exclusive { "" } else { " or equal to" };
+                let why = format_args!("{path} in body should be {words}{or_equal} {limit}");
+                self.report(FieldErrorType::Invalid, path, value, why);
+            }
+        }
+    }
+
+    /// Returns `true` if the schema's type and format can represent `number`, and reports an error otherwise.
+    fn check_range(&mut self, name: &str, schema: &Structural, number: f64, path: FieldPath<'_>) -> bool {
+        let (type_name, format) = (schema.type_name.as_str(), schema.format.as_str());
+        let fits = match (type_name, format) {
+            ("integer", "int32") => number.to_string().parse::<i32>().is_ok(),
+            ("integer", _) => number.to_string().parse::<i64>().is_ok(),
             ("number", "float") => number.abs() <= f64::from(f32::MAX),
             _ => true,
         };
         if !fits {
-            let format = match schema.format.as_str() {
-                format @ ("int32" | "int64" | "float" | "double") => format!("with format {format}"),
+            let format = match format {
+                "int32" | "int64" | "float" | "double" => format!("with format {format}"),
                 _ => "(default format)".into(),
             };
-            self.report_without_path(format_args!(
-                "Checked value must be of type {} {format} in {path}",
-                schema.type_name
-            ));
+            self.report_without_path(format_args!("{name} value must be of type {type_name} {format} in {path}"));
         }
-        let limits = &schema.limits;
-        if let Some(factor) = limits.multiple_of {
-            self.validate_multiple(value, factor, path);
-        }
-        // kube-apiserver truncates the limits of integers.
-        let limit = |limit: f64| if is_i64 { limit.trunc() } else { limit };
-        let is_above = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
-        if let Some(most) = limits.maximum.map(limit).filter(is_above) {
-            let bound = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
-            self.report(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
-        }
-        let is_below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
-        if let Some(least) = limits.minimum.map(limit).filter(is_below) {
-            let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
-            self.report(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
-        }
+        fits
     }
 
-    /// Validates `multipleOf`. kube-apiserver truncates the factor if the value is an integer, so for factors below 1,
-    /// it rejects `1` and accepts `1.0`. Decoded numbers do not keep this difference, so this function accepts both.
-    fn validate_multiple(&mut self, value: &Json, factor: f64, path: FieldPath<'_>) {
+    /// Validates `multipleOf`. `value` is an integer, or a float as an error. kube-apiserver truncates the factor of an
+    /// integer, so for factors below 1, it rejects `1` and accepts `1.0`.
+    fn validate_multiple(&mut self, value: Result<i64, f64>, factor: f64, path: FieldPath<'_>) {
         #[expect(clippy::cast_possible_truncation, reason = "kube-apiserver truncates it, too")]
         let whole = factor as i64;
-        let integer = value.as_i64().filter(|_| whole > 0);
-        let is_multiple = match (integer, value.as_f64()) {
-            (Some(integer), _) => integer % whole == 0,
-            (_, Some(number)) => is_integer(if factor < 1.0 { 1.0 / factor * number } else { number / factor }),
-            (_, None) => true,
+        let (is_multiple, value, shown) = match value {
+            Ok(_) if whole <= 0 => {
+                let why = format_args!("factor MultipleOf declared for {path} must be positive: {whole}");
+                return self.report(FieldErrorType::Invalid, path, &whole.into(), why);
+            }
+            Ok(value) => (value % whole == 0, value.into(), whole.to_string()),
+            Err(value) => {
+                let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
+                (is_integer(quotient), value.into(), go_float(factor))
+            }
         };
         if !is_multiple {
-            let factor = if integer.is_some() { factor.trunc() } else { factor };
-            let why = format_args!("{path} in body should be a multiple of {factor}");
-            self.report(FieldErrorType::Invalid, path, value, why);
+            let why = format_args!("{path} in body should be a multiple of {shown}");
+            self.report(FieldErrorType::Invalid, path, &value, why);
         }
     }
 
@@ -400,7 +417,7 @@ impl Validation {
     }
 
     fn report(&mut self, reason: FieldErrorType, path: FieldPath<'_>, value: &Json, why: fmt::Arguments<'_>) {
-        self.push_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
+        self.push_error(|| FieldError { reason, ..FieldError::invalid(path, value, why) });
     }
 
     /// Reports an error. The size of each error counts as validation steps, because a branch can report an error for
@@ -476,6 +493,8 @@ mod tests {
             (json!(2), json!(3), Some("2")),
             (json!(2), json!(4.0), None),
             (json!(2), json!(1e20), Some("2")),
+            (json!(2_000_000), json!(3_000_000.0), Some("2e+06")),
+            (json!(2_000_000), json!(3_000_000), Some("2000000")),
             (json!(2), json!(9_007_199_254_740_993_i64), Some("2")),
             (json!(2.5), json!(7.5), None),
             (json!(2.5), json!(4), None),
@@ -485,6 +504,43 @@ mod tests {
             let expected = factor_in_error.map(|factor| format!("a in body should be a multiple of {factor}"));
             assert_eq!(found.len(), usize::from(expected.is_some()), "{factor} {value}: {found:?}");
             assert!(found.iter().zip(expected).all(|(found, expected)| found.ends_with(&expected)), "{found:?}");
+        }
+    }
+
+    /// The expected messages are from kube-apiserver 1.36.1.
+    #[test]
+    fn floats_and_integers_have_different_errors() {
+        let range =
+            |name| format!("<nil>: Invalid value: \"\": {name} value must be of type integer (default format) in a");
+        for (schema, value, expected) in [
+            (json!({"type": "integer"}), json!(3.0), vec![]),
+            (json!({"type": "integer", "format": "int32"}), json!(2_147_483_647.0), vec![]),
+            (
+                json!({"type": "integer"}),
+                json!(9_007_199_254_740_992.0),
+                vec!["a: Invalid value: \"number\": a in body must be of type integer: \"number\"".into()],
+            ),
+            (
+                json!({"type": "number", "maximum": 1_000_000}),
+                json!(12_345_678.9),
+                vec!["a: Invalid value: 1.23456789e+07: a in body should be less than or equal to 1e+06".into()],
+            ),
+            (
+                json!({"type": "integer", "maximum": 1_000_000}),
+                json!(3_000_000),
+                vec!["a: Invalid value: 3000000: a in body should be less than or equal to 1000000".into()],
+            ),
+            (
+                json!({"type": "number", "multipleOf": 0.5}),
+                json!(3),
+                vec!["a: Invalid value: 0: factor MultipleOf declared for a must be positive: 0".into()],
+            ),
+            (json!({"type": "integer", "multipleOf": 0.5}), json!(3), vec![range("MultipleOf")]),
+            (json!({"type": "integer", "maximum": 1e300}), json!(3), vec![range("Maximum boundary")]),
+            (json!({"type": "integer", "minimum": 0.5}), json!(1), vec![range("Minimum boundary")]),
+            (json!({"enum": [1]}), json!(1e7), vec!["a: Unsupported value: 1e+07: supported values: \"1\"".into()]),
+        ] {
+            assert_eq!(messages(&schema, &value), expected, "{schema} {value}");
         }
     }
 

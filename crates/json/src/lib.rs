@@ -45,4 +45,4 @@ pub use json::Json;
 pub use map::{Entry, IntoMembers, Map, Members, MembersMut};
 pub use ser::to_json;
 pub use text::Text;
-pub use write::{to_vec, to_vec_pretty, to_writer};
+pub use write::{go_float, to_vec, to_vec_pretty, to_writer};

@@ -69,6 +69,23 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
     }
 }
 
+/// Formats a number like Go's `%g`.
+pub fn go_float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value < 0.0 { "-Inf" } else { "+Inf" }.into();
+    }
+    let shortest = format!("{value:e}");
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    match exponent {
+        -4..6 => value.to_string(),
+        _ => format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()),
+    }
+}
+
 /// Writes a float in Go's format. Rust and Go both write the shortest digits that identify the float, but Rust
 /// omits the plus sign of the exponent.
 fn write_float<W: ?Sized + Write>(

@@ -19,6 +19,17 @@ pub(super) fn plain_number(number: Number) -> Number {
     }
 }
 
+/// Returns the number that Go decodes: a signed 64-bit integer if `number` has no fraction and no exponent and fits, and
+/// a float otherwise. A negative zero becomes 0.
+pub(super) fn decoded_number(number: Number) -> Number {
+    match number.as_f64() {
+        _ if number.is_i64() => number,
+        // Go reads the stored number back as an integer.
+        Some(0.0) => 0.into(),
+        float => float.and_then(Number::from_f64).unwrap_or(number),
+    }
+}
+
 /// Replaces each escape sequence for an unpaired surrogate with `\ufffd`.
 pub(super) fn replace_lone_surrogates(text: &str) -> String {
     let unit = |at: usize| {

@@ -9,6 +9,7 @@ use super::Schema;
 use super::decoded::BodyError;
 use super::fields::{StructFields, survives_null, zero};
 use super::finding::{FieldPath, PathSegment, StrictFinding, push_finding};
+use super::go_json::decoded_number;
 use super::quantity::WRONG_FORM;
 use super::scalar::ScalarError;
 use super::sink::{Name, Primitive, Seed, Sink};
@@ -320,7 +321,10 @@ impl Sink for Untyped<'_> {
     type Out = Json;
 
     fn primitive(self, found: Primitive<'_>) -> Json {
-        if self.reader.verbatim { found.into_verbatim() } else { found.into_value() }
+        match found {
+            Primitive::Number(number) if !self.reader.verbatim => Json::Number(decoded_number(number)),
+            found => found.into_verbatim(),
+        }
     }
 
     fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pintle_json::Json;
+use pintle_json::{Json, go_float};
 use pintle_meta::StatusCause;
 
 /// A validation error about one field.
@@ -58,6 +58,18 @@ impl FieldErrorType {
     }
 }
 
+/// Displays a value like Kubernetes' Go code, which writes a float like `%v` and other values as JSON.
+struct Shown<'a>(&'a Json);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_f64().filter(|_| self.0.is_f64()) {
+            Some(float) => f.write_str(&go_float(float)),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
 impl FieldError {
     /// Creates a field error with a complete message.
     pub fn new(reason: FieldErrorType, field: impl Into<String>, message: impl Into<String>) -> Self {
@@ -66,7 +78,7 @@ impl FieldError {
 
     /// Creates an error for an invalid value.
     pub fn invalid(field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
-        Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {value}: {why}"))
+        Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {}: {why}", Shown(value)))
     }
 
     /// Creates an error for an invalid value. `value` is the JSON of the value, in Go's format.
@@ -87,11 +99,12 @@ impl FieldError {
 
     /// Creates an error for a duplicate value.
     pub fn duplicate(field: impl Into<String>, value: &Json) -> Self {
-        Self::new(FieldErrorType::Duplicate, field, format!("Duplicate value: {value}"))
+        Self::new(FieldErrorType::Duplicate, field, format!("Duplicate value: {}", Shown(value)))
     }
 
     /// Creates an error for a value that is not in `known`.
     pub fn unsupported(field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
+        let value = Shown(value);
         let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
         let message = if known.is_empty() {
             format!("Unsupported value: {value}")

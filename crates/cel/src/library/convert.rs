@@ -1,8 +1,9 @@
 //! Conversions between types.
 
+use pintle_json::go_float;
+
 use super::{Function, Returned};
 use crate::error::Failure;
-use crate::go_text::go_float;
 use crate::meter::Meter;
 use crate::opaque::Opaque;
 use crate::time::{self, Timestamp};

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use pintle_json::go_float;
+
 use super::Value;
-use crate::go_text::{go_float, quoted};
+use crate::go_text::quoted;
 use crate::opaque::Opaque;
 use crate::time;
 
