@@ -134,11 +134,14 @@ impl OidcLogin {
         self.tokens.lock().is_some()
     }
 
-    /// Returns `true` if `other` configures the same login. Both logins must have the same issuer and client ID. The
-    /// refresh token of `other` must be the configured or the current refresh token of this login.
+    /// Returns `true` if `other` configures the same login. Both logins must have the same issuer, client ID and client
+    /// secret. The refresh token of `other` must be the configured or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
-        let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
+        let who = |login: &Self| {
+            let OidcConfig { issuer_url, client_id, client_secret, .. } = login.config.clone();
+            (issuer_url, client_id, client_secret)
+        };
         let is_current = || self.tokens.lock().as_ref().is_some_and(|tokens| tokens.refresh == *begins_with);
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }

@@ -280,10 +280,13 @@ async fn clients_share_a_login() {
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // A login at the same issuer with a different client ID is independent.
+    // A login at the same issuer with a different client ID or a corrected secret is independent.
     setup.oidc().client_id = "other".into();
+    let other = setup.client();
+    soon(other.get().send()).await.unwrap();
+    setup.oidc().client_secret = Some(Secret::new("corrected"));
     soon(setup.client().get().send()).await.unwrap();
-    assert_eq!(setup.asked().len(), 2);
+    assert_eq!(setup.asked().len(), 3);
 }
 
 #[tokio::test]
