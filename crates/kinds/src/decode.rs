@@ -65,7 +65,7 @@ impl RawBody {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes)
                 .map_err(|error| go_error(&error, &String::from_utf8_lossy(&self.bytes))),
-            BodyContent::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
+            BodyContent::Yaml(read) => read.clone().map(|(value, _)| value),
             BodyContent::Protobuf => protobuf::decode(&self.bytes, expected),
         }
     }
@@ -211,7 +211,7 @@ impl<'a> Patcher<'a> {
             }
             PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(patch_failure),
             PatchKind::Apply => match body.content {
-                BodyContent::Yaml(Ok((source, findings))) => match source.into_value() {
+                BodyContent::Yaml(Ok((source, findings))) => match source {
                     source @ (Json::Object(_) | Json::Null) => Ok(PatchInput::Apply { source, findings }),
                     other => Err(Failure::bad_request(format!(
                         "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} \

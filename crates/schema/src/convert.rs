@@ -40,7 +40,7 @@ pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), S
     Ok((value, reader.into_duplicates()))
 }
 
-/// Converts a deserializer's error. Used only for parsers, because deserializing from a [`JsonNode`] tree never fails.
+/// Converts a deserializer's error. Used only for parsers, because deserializing from a [`Json`] value never fails.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

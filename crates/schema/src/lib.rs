@@ -39,7 +39,6 @@ mod custom;
 mod decode;
 mod decoded;
 mod descriptions;
-mod document;
 mod fields;
 mod finding;
 #[cfg(any(test, fuzzing))]
@@ -63,7 +62,6 @@ pub use decode::{
     strict_error,
 };
 pub use decoded::{BodyError, Decoded};
-pub use document::JsonNode;
 pub use finding::{StrictFinding, push_finding};
 pub use go_base64::decode_base64;
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
@@ -151,7 +149,17 @@ pub fn named(name: &str) -> Type {
 }
 
 /// The result of parsing YAML: the first document with findings about duplicate keys, or an error message.
-pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
+pub type Yaml = Result<(Json, Vec<StrictFinding>), String>;
+
+/// Parses a JSON text like Go. If a member occurs several times, the last value is kept. A float such as `1.0` becomes an
+/// integer. Invalid UTF-8 bytes and unpaired surrogates become U+FFFD.
+///
+/// # Errors
+///
+/// Returns an error if the text is not JSON. The error message is similar to the message of Go.
+pub fn read_json(body: &[u8]) -> Result<Json, String> {
+    sink::feed_json(body, reader::Reader::default().untyped_sink(None))
+}
 
 /// Parses a YAML 1.1 body like Kubernetes. Reads only the first document, and parses an empty body as null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
@@ -182,7 +190,7 @@ pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str
 /// Returns an iterator over the documents in a YAML text, converted to JSON. The iterator ends after the first document
 /// with an error.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
-    yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
+    yaml::YamlDocuments::new(text).map(|read| read.map(|(value, _)| value))
 }
 
 /// Decodes the metadata of an embedded object, such as the metadata in a pod template.

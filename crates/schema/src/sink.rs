@@ -1,4 +1,4 @@
-//! Passes the values in JSON text, a [`JsonNode`] tree or YAML to a [`Sink`] while parsing.
+//! Passes the values in JSON text, a [`Json`] value or YAML to a [`Sink`] while parsing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -169,30 +169,70 @@ impl<S: Sink> Seed<S> {
 
 #[cfg(test)]
 mod tests {
+    use pintle_json::json;
+    use proptest::prelude::*;
     use serde::de::value::{Error, MapDeserializer};
 
     use super::*;
-    use crate::document::{AsWritten, JsonNode};
+    use crate::read_json;
+    use crate::reader::Reader;
 
     #[test]
     fn number_passed_as_a_map_is_read() {
         let read = |text: &str| {
             let members = [("$serde_json::private::Number", text.to_owned())].into_iter();
-            Seed(AsWritten).visit(MapOrNumber::peek(MapDeserializer::<_, Error>::new(members), true)?)
+            let mut reader = Reader::verbatim();
+            let found = MapOrNumber::peek(MapDeserializer::<_, Error>::new(members), true)?;
+            Seed(reader.untyped_sink(None)).visit(found)
         };
         for text in ["1", "-7", "1.5", "18446744073709551615"] {
-            assert_eq!(read(text), Ok(JsonNode::Number(text.parse().unwrap())));
+            assert_eq!(read(text), Ok(Json::Number(text.parse().unwrap())));
         }
         assert!(read("1e999").is_err());
     }
 
     #[test]
     fn object_with_the_number_key_is_read() {
-        let body = br#"{"$serde_json::private::Number": "1"}"#;
-        let one = JsonNode::String("1".into());
-        let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
-        let read = JsonNode::from_json(body).unwrap();
+        let read = read_json(br#"{"$serde_json::private::Number": "1"}"#).unwrap();
         // If the feature `arbitrary_precision` of `serde_json` is enabled, a number is represented as a map.
-        assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
+        assert!(read == json!({"$serde_json::private::Number": "1"}) || read == 1, "{read:?}");
+    }
+
+    #[test]
+    fn last_value_of_a_repeated_member_is_kept() {
+        let read = read_json(br#"{"b": 1, "a": {"x": 1.0}, "b": [null]}"#);
+        assert_eq!(read, Ok(json!({"a": {"x": 1}, "b": [null]})));
+    }
+
+    #[test]
+    fn lone_surrogates_and_bad_bytes_become_the_replacement_character() {
+        for (body, text) in [
+            (&br#""\ud800x""#[..], "\u{fffd}x"),
+            (br#""\udc00\ud83d\ude00""#, "\u{fffd}\u{1f600}"),
+            (br#""\\ud800""#, "\\ud800"),
+            (b"\"a\xffb\"", "a\u{fffd}b"),
+        ] {
+            assert_eq!(read_json(body), Ok(text.into()));
+        }
+    }
+
+    #[test]
+    fn invalid_json_is_rejected() {
+        for body in ["", "{", "{} x", "\u{feff}{}", "{'a': 1}", "{} \0", "nonsense"] {
+            assert!(read_json(body.as_bytes()).is_err(), "{body:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_do_not_panic(body in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = read_json(&body);
+        }
+
+        #[test]
+        fn text_is_parsed_like_serde_json(text in "\\PC{0,20}") {
+            let json = serde_json::to_string(&text).unwrap();
+            prop_assert_eq!(read_json(json.as_bytes()), Ok(text.into()));
+        }
     }
 }

@@ -9,16 +9,16 @@ mod parser;
 mod scanner;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parser::{Parser, Properties, YamlEvent};
+use pintle_json::{Json, Map, Text};
 use serde_json::Number;
 
 use super::go_json::plain_number;
 use super::{DEEPEST, Yaml};
-use crate::document::JsonNode;
 use crate::finding::StrictFinding;
 
 pub(super) use emitter::{write, write_line};
@@ -41,7 +41,7 @@ pub(super) fn read(body: &[u8]) -> Yaml {
 
 fn first(body: &[u8]) -> Yaml {
     let text = text(body)?;
-    YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
+    YamlDocuments::new(&text).next().unwrap_or(Ok((Json::Null, Vec::new())))
 }
 
 /// Decodes a UTF-8 file, or a UTF-16 file with a byte order mark. The returned text does not contain the byte order
@@ -102,7 +102,7 @@ struct YamlReader<'p, 'a> {
     copies: usize,
     findings: Vec<StrictFinding>,
     /// The keys of the last map that was read or copied, with their lines.
-    places: Vec<KeyMark>,
+    places: KeyMarks,
     /// A value in the document that JSON cannot represent, as Go's error message shows it.
     unsupported: Option<&'static str>,
 }
@@ -114,41 +114,38 @@ struct KeyMark {
     line: usize,
 }
 
+type KeyMarks = BTreeMap<Text, KeyMark>;
+
 #[derive(Default)]
 struct YamlMembers {
-    members: Vec<(String, JsonNode)>,
-    places: Vec<KeyMark>,
-    by_key: HashMap<String, usize>,
+    members: Map,
+    places: KeyMarks,
 }
 
 impl YamlMembers {
     /// Sets the value of a key. If the key already exists, replaces its value and returns a finding.
-    fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
-        let Some(&at) = self.by_key.get(&key) else {
-            self.by_key.insert(key.clone(), self.members.len());
-            self.members.push((key, node));
-            self.places.push(place);
-            return None;
-        };
-        let text = format!("line {}: key {} already set in map", place.line, place.shown);
-        (self.members[at].1, self.places[at]) = (node, place);
-        Some(StrictFinding::DuplicateYamlKey(text))
+    fn set(&mut self, key: Text, value: Json, place: KeyMark) -> Option<StrictFinding> {
+        let finding = self.members.insert(key.clone(), value).map(|_| {
+            StrictFinding::DuplicateYamlKey(format!("line {}: key {} already set in map", place.line, place.shown))
+        });
+        self.places.insert(key, place);
+        finding
     }
 }
 
 /// A map to merge into another map with a `<<` key: its members, and the key and line of each member.
-type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
+type MergeSource = (Map, KeyMarks);
 
 struct Anchored {
-    node: JsonNode,
-    places: Vec<KeyMark>,
+    value: Json,
+    places: KeyMarks,
     weight: usize,
     height: usize,
 }
 
 impl<'p, 'a> YamlReader<'p, 'a> {
     fn new(events: &'p mut Parser<'a>) -> Self {
-        let (anchors, open, findings, places) = (HashMap::new(), HashSet::new(), Vec::new(), Vec::new());
+        let (anchors, open, findings, places) = (HashMap::new(), HashSet::new(), Vec::new(), KeyMarks::new());
         Self { events, anchors, open, copies: MAX_ALIASED, findings, places, unsupported: None }
     }
 
@@ -171,7 +168,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 
     /// Reads the node that starts with `event`. `levels_left` is the remaining number of nesting levels.
-    fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
+    fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<Json, String> {
         let (node, anchor) = match event {
             YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
             YamlEvent::Scalar { text, plain, properties } => {
@@ -197,11 +194,11 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         self.open.extend(anchor.map(str::to_owned));
     }
 
-    fn list(&mut self, levels_left: usize) -> Result<JsonNode, String> {
+    fn list(&mut self, levels_left: usize) -> Result<Json, String> {
         let mut items = Vec::new();
         loop {
             match self.event()? {
-                (YamlEvent::SequenceEnd, _) => return Ok(JsonNode::List(items)),
+                (YamlEvent::SequenceEnd, _) => return Ok(Json::Array(items)),
                 (event, _) => items.push(self.node(event, levels_left)?),
             }
         }
@@ -209,7 +206,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     /// Reads a map and reports duplicate keys. If the map contains a `<<` key, merges the maps in its value at the
     /// position of this key.
-    fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
+    fn map(&mut self, levels_left: usize) -> Result<Json, String> {
         let mut map = YamlMembers::default();
         loop {
             let (event, _) = self.event()?;
@@ -219,8 +216,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             if merges(&event) {
                 // If several merged maps have the same key, the first map takes precedence.
                 for (members, places) in self.bases(levels_left)?.into_iter().rev() {
-                    for ((key, node), place) in members.into_iter().zip(places) {
-                        self.findings.extend(map.set(key, node, place));
+                    for ((key, value), place) in members.into_iter().zip(places.into_values()) {
+                        self.findings.extend(map.set(key, value, place));
                     }
                 }
                 continue;
@@ -230,12 +227,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             let node = self.node(event, levels_left)?;
             self.findings.extend(map.set(key, node, KeyMark { shown, line }));
         }
-        // Go sorts the members by key after a merge.
-        let mut members: Vec<_> = map.members.into_iter().zip(map.places).collect();
-        members.sort_by(|((one, _), _), ((other, _), _)| one.cmp(other));
-        let (members, places) = members.into_iter().unzip();
-        self.places = places;
-        Ok(JsonNode::Map(members))
+        self.places = map.places;
+        Ok(Json::Object(map.members))
     }
 
     fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
@@ -253,22 +246,19 @@ impl<'p, 'a> YamlReader<'p, 'a> {
                 (event, _) => bases.push(self.base(event, levels_left)?),
             }
         }
-        self.remember(
-            anchor,
-            &JsonNode::List(bases.iter().map(|(members, _)| JsonNode::Map(members.clone())).collect()),
-        );
+        self.remember(anchor, &bases.iter().map(|(members, _)| members.clone()).collect());
         Ok(bases)
     }
 
     fn base(&mut self, event: YamlEvent, levels_left: usize) -> Result<MergeSource, String> {
         match self.node(event, levels_left)? {
-            JsonNode::Map(members) => Ok((members, std::mem::take(&mut self.places))),
+            Json::Object(members) => Ok((members, std::mem::take(&mut self.places))),
             _ => Err("map merge requires map or sequence of maps as the value".into()),
         }
     }
 
     /// Reads a key. Returns the text of the key, and its form in Go's error messages, which quote strings.
-    fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
+    fn key(&mut self, event: YamlEvent) -> Result<(Text, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
             return Err(NO_KEY.into());
@@ -281,43 +271,43 @@ impl<'p, 'a> YamlReader<'p, 'a> {
             is_float = integer(&text.replace('_', "")).is_none();
         }
         let key = match self.node(event, DEEPEST)? {
-            JsonNode::String(text) => {
+            Json::String(text) => {
                 let shown = format!("{text:?}");
                 return Ok((text, shown));
             }
-            JsonNode::Bool(value) => value.to_string(),
-            JsonNode::Number(number) if is_float || number.is_f64() => float_key(number.as_f64().unwrap_or_default()),
-            JsonNode::Number(number) => number.to_string(),
-            JsonNode::Null | JsonNode::List(_) | JsonNode::Map(_) => return Err(NO_KEY.into()),
+            Json::Bool(value) => value.to_string(),
+            Json::Number(number) if is_float || number.is_f64() => float_key(number.as_f64().unwrap_or_default()),
+            Json::Number(number) => number.to_string(),
+            Json::Null | Json::Array(_) | Json::Object(_) => return Err(NO_KEY.into()),
         };
-        Ok((key.clone(), key))
+        Ok((key.as_str().into(), key))
     }
 
-    fn remember(&mut self, anchor: Option<String>, node: &JsonNode) {
+    fn remember(&mut self, anchor: Option<String>, node: &Json) {
         let Some(anchor) = anchor else { return };
         self.open.remove(&anchor);
         let mut left = self.copies;
         let anchored = weigh(node, &mut left).map(|height| {
             let weight = self.copies - left;
             self.copies = left;
-            let places = if matches!(node, JsonNode::Map(_)) { self.places.clone() } else { Vec::new() };
-            Anchored { node: node.clone(), places, weight, height }
+            let places = if node.is_object() { self.places.clone() } else { KeyMarks::new() };
+            Anchored { value: node.clone(), places, weight, height }
         });
         self.anchors.insert(anchor, anchored);
     }
 
-    fn copy(&mut self, anchor: &str, levels_left: usize) -> Result<JsonNode, String> {
+    fn copy(&mut self, anchor: &str, levels_left: usize) -> Result<Json, String> {
         if self.open.contains(anchor) {
             return Err(format!("anchor '{anchor}' value contains itself"));
         }
         let anchored = self.anchors.get(anchor).ok_or_else(|| format!("unknown anchor '{anchor}' referenced"))?;
-        let Anchored { node, places, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
+        let Anchored { value, places, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
         if *height > levels_left {
             return Err(too_deep());
         }
         self.copies = self.copies.checked_sub(*weight).ok_or(EXCESSIVE)?;
         self.places.clone_from(places);
-        Ok(node.clone())
+        Ok(value.clone())
     }
 }
 
@@ -326,36 +316,36 @@ fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix("tag:yaml.org,2002:")
 }
 
-fn scalar(text: String, is_plain: bool, tag: Option<&str>) -> Result<JsonNode, String> {
+fn scalar(text: String, is_plain: bool, tag: Option<&str>) -> Result<Json, String> {
     let Some(tag) = tag else {
-        return Ok(if is_plain { plain(&text) } else { JsonNode::String(text) });
+        return Ok(if is_plain { plain(&text) } else { text.into() });
     };
     let expected = core_tag(tag).unwrap_or_default();
     let node = match expected {
         "binary" => return binary(&text),
-        "float" if non_finite(&text, is_plain, Some(tag)).is_some() => return Ok(JsonNode::Null),
+        "float" if non_finite(&text, is_plain, Some(tag)).is_some() => return Ok(Json::Null),
         "bool" | "float" | "int" | "null" => plain(&text),
-        _ => return Ok(JsonNode::String(text)),
+        _ => return Ok(text.into()),
     };
     let fits = match &node {
-        JsonNode::Null => expected == "null",
-        JsonNode::Bool(_) => expected == "bool",
-        JsonNode::Number(number) => expected == "float" || (expected == "int" && !number.is_f64()),
+        Json::Null => expected == "null",
+        Json::Bool(_) => expected == "bool",
+        Json::Number(number) => expected == "float" || (expected == "int" && !number.is_f64()),
         _ => false,
     };
     let found = match &node {
         _ if fits => return Ok(node),
-        JsonNode::Null => "null",
-        JsonNode::Bool(_) => "bool",
-        JsonNode::Number(number) if number.is_f64() => "float",
-        JsonNode::Number(_) => "int",
+        Json::Null => "null",
+        Json::Bool(_) => "bool",
+        Json::Number(number) if number.is_f64() => "float",
+        Json::Number(_) => "int",
         _ => "str",
     };
     Err(format!("cannot decode !!{found} `{text}` as a !!{expected}"))
 }
 
 /// Decodes base64 text. Each invalid UTF-8 byte becomes U+FFFD.
-fn binary(text: &str) -> Result<JsonNode, String> {
+fn binary(text: &str) -> Result<Json, String> {
     let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     let bytes = STANDARD.decode(text).map_err(|_| "!!binary value contains invalid base64 data")?;
     let (mut out, mut rest) = (String::new(), &bytes[..]);
@@ -372,7 +362,7 @@ fn binary(text: &str) -> Result<JsonNode, String> {
             }
         }
     }
-    Ok(JsonNode::String(out))
+    Ok(out.into())
 }
 
 /// Recognizes infinity and NaN, which JSON cannot represent. Returns the text that represents the number in a map key,
@@ -390,17 +380,15 @@ fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static
     }
 }
 
-fn plain(text: &str) -> JsonNode {
+fn plain(text: &str) -> Json {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => JsonNode::Null,
-        "true" | "True" | "TRUE" => JsonNode::Bool(true),
-        "false" | "False" | "FALSE" => JsonNode::Bool(false),
-        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => JsonNode::Bool(true),
-        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => JsonNode::Bool(false),
+        "" | "~" | "null" | "Null" | "NULL" => Json::Null,
+        "true" | "True" | "TRUE" => Json::Bool(true),
+        "false" | "False" | "FALSE" => Json::Bool(false),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Json::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Json::Bool(false),
         // A float with an integral value, such as 2.0, becomes an integer.
-        _ => {
-            number(text).map_or_else(|| JsonNode::String(text.into()), |number| JsonNode::Number(plain_number(number)))
-        }
+        _ => number(text).map_or_else(|| text.into(), |number| Json::Number(plain_number(number))),
     }
 }
 
@@ -476,25 +464,25 @@ fn too_deep() -> String {
 }
 
 /// Subtracts the size of a node from `left` and returns its nesting depth. Returns `None` if the size exceeds `left`.
-fn weigh(node: &JsonNode, left: &mut usize) -> Option<usize> {
+fn weigh(node: &Json, left: &mut usize) -> Option<usize> {
     let mut take = |text: &str| {
-        *left = left.checked_sub(size_of::<JsonNode>() + text.len())?;
+        *left = left.checked_sub(size_of::<Json>() + text.len())?;
         Some(())
     };
     match node {
-        JsonNode::String(text) => take(text).map(|()| 0),
-        JsonNode::List(items) => {
+        Json::String(text) => take(text).map(|()| 0),
+        Json::Array(items) => {
             take("")?;
             items.iter().try_fold(1, |height, item| Some(height.max(1 + weigh(item, left)?)))
         }
-        JsonNode::Map(members) => {
+        Json::Object(members) => {
             take("")?;
             members.iter().try_fold(1, |height, (key, node)| {
                 *left = left.checked_sub(size_of::<String>() + key.len())?;
                 Some(height.max(1 + weigh(node, left)?))
             })
         }
-        JsonNode::Null | JsonNode::Bool(_) | JsonNode::Number(_) => take("").map(|()| 0),
+        Json::Null | Json::Bool(_) | Json::Number(_) => take("").map(|()| 0),
     }
 }
 

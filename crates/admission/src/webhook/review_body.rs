@@ -26,24 +26,20 @@ pub fn with_uid(review: &str, uid: &str) -> String {
 pub(super) fn read(group: &str, version: ReviewVersion, kind: &str, body: &str) -> Result<Json, String> {
     let undecodable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let is_json = body.trim_start().starts_with('{');
-    let review: Json = if is_json {
-        schema::JsonNode::from_json(body.as_bytes()).map(schema::JsonNode::into_value).map_err(undecodable)?
+    let read = if is_json {
+        schema::read_json(body.as_bytes())
     } else {
-        schema::read_yaml(body.as_bytes())
-            .map(|(node, _)| node.into_value())
-            .map_err(|why| undecodable(why.to_string()))?
+        schema::read_yaml(body.as_bytes()).map(|(review, _)| review)
     };
+    let review = read.map_err(undecodable)?;
+    if review.is_null() {
+        return Ok(json!({}));
+    }
     if !review.is_object() {
-        let shape = match &review {
-            Json::String(_) => "string",
-            Json::Array(_) => "array",
-            Json::Bool(_) => "bool",
-            Json::Null => return Ok(json!({})),
-            _ => "number",
-        };
         return Err(undecodable(format!(
-            "json: cannot unmarshal {shape} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
-             Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+             Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            review.type_name()
         )));
     }
     let (found_version, found_kind) = (review.text("/apiVersion"), review.text("/kind"));

@@ -31,7 +31,6 @@ async fn kubeconfig_token_has_administrator_rights_over_tls() {
         let config = ApiServerConfig { tls: true, token_auth_file, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
         let (file, _) = pintle_schema::read_yaml(server.kubeconfig().as_bytes()).expect("YAML");
-        let file = file.into_value();
         let current = &file["current-context"];
         assert_eq!((current, &file["contexts"][0]["name"]), (&file["clusters"][0]["name"], current));
         assert_eq!(file["contexts"][0]["context"]["user"], file["users"][0]["name"]);

@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::io;
 
-use pintle_json::{Json, Map};
+use pintle_json::{Json, Map, Text};
+use serde::de::{MapAccess, SeqAccess};
 
 use super::PatchError;
 use super::patched_text::touch;
 use crate::DEEPEST;
-use crate::document::JsonNode;
 use crate::finding::StrictFinding;
+use crate::reader::Reader;
+use crate::sink::{Name, Primitive, Seed, Sink, feed_json};
 
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED: usize = 3 * 1024 * 1024;
@@ -42,30 +44,30 @@ struct PatchOperation {
 impl JsonPatch {
     pub(super) fn read(body: &[u8]) -> Result<Self, PatchError> {
         let bad = |why: String| PatchError::BadRequest(format!("error decoding patch: {why}"));
-        let nodes = match JsonNode::from_json(body).map_err(bad)? {
-            JsonNode::List(nodes) => nodes,
-            JsonNode::Null => Vec::new(),
-            other => {
+        let operations = match feed_json(body, Operations).map_err(bad)? {
+            Ok(operations) => operations,
+            Err(Json::Null) => Vec::new(),
+            Err(other) => {
                 return Err(bad(format!(
                     "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                    other.json_type()
+                    other.type_name()
                 )));
             }
         };
-        if nodes.len() > MAX_OPERATIONS {
+        if operations.len() > MAX_OPERATIONS {
             return Err(PatchError::TooLarge(format!(
                 "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
-                nodes.len()
+                operations.len()
             )));
         }
         let mut patch = Self {
-            operations: Vec::with_capacity(nodes.len()),
+            operations: Vec::with_capacity(operations.len()),
             null_differs: false,
             findings: Vec::new(),
             text: String::from_utf8_lossy(body).into_owned(),
         };
-        for (at, node) in nodes.into_iter().enumerate() {
-            let operation = patch.operation(at, node).map_err(bad)?;
+        for (at, members) in operations.into_iter().enumerate() {
+            let operation = patch.operation(at, members).map_err(bad)?;
             patch.operations.push(operation);
         }
         Ok(patch)
@@ -114,36 +116,36 @@ impl JsonPatch {
         Ok(object)
     }
 
-    fn operation(&mut self, at: usize, node: JsonNode) -> Result<PatchOperation, String> {
-        let members = match node {
-            JsonNode::Map(members) => members,
-            JsonNode::Null => Vec::new(),
-            other => {
+    fn operation(&mut self, at: usize, read: OperationMembers) -> Result<PatchOperation, String> {
+        let members = match read {
+            Ok(members) => members,
+            Err(Json::Null) => Vec::new(),
+            Err(other) => {
                 return Err(format!(
                     "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-                    other.json_type()
+                    other.type_name()
                 ));
             }
         };
         let mut operation = PatchOperation::default();
         let mut seen = HashSet::new();
-        for (name, node) in members {
+        for (name, value) in members {
             if !seen.insert(name.clone()) {
                 self.find("duplicate", at, &name);
             }
-            let text = |node: JsonNode| match node {
-                JsonNode::String(text) => Ok(Some(text)),
-                JsonNode::Null => Ok(None),
+            let text = |value: Json| match value {
+                Json::String(text) => Ok(Some(text.into())),
+                Json::Null => Ok(None),
                 other => Err(format!(
                     "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
-                    other.json_type()
+                    other.type_name()
                 )),
             };
             match name.as_str() {
-                "op" => operation.op = text(node)?.unwrap_or_default(),
-                "path" => operation.path = text(node)?,
-                "from" => operation.from = text(node)?,
-                "value" => operation.value = Some(node.into_verbatim()),
+                "op" => operation.op = text(value)?.unwrap_or_default(),
+                "path" => operation.path = text(value)?,
+                "from" => operation.from = text(value)?,
+                "value" => operation.value = Some(value),
                 _ => self.find("unknown", at, &name),
             }
         }
@@ -154,6 +156,56 @@ impl JsonPatch {
         crate::finding::push_finding(&mut self.findings, || {
             StrictFinding::Other(format!("json patch {problem} field {:?}", format!("[{at}].{name}")))
         });
+    }
+}
+
+/// The members of an operation in document order, with duplicates, or a value that is not an object.
+type OperationMembers = Result<Vec<(Text, Json)>, Json>;
+
+/// A [`Sink`] for the body of a patch. The result is an error with the value if the body is not a list.
+struct Operations;
+
+impl Sink for Operations {
+    type Out = Result<Vec<OperationMembers>, Json>;
+
+    fn primitive(self, found: Primitive<'_>) -> Self::Out {
+        Err(found.into_verbatim())
+    }
+
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Out, A::Error> {
+        let mut operations = Vec::new();
+        while let Some(operation) = items.next_element_seed(Seed(Operation))? {
+            operations.push(operation);
+        }
+        Ok(Ok(operations))
+    }
+
+    fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error> {
+        Reader::verbatim().untyped_sink(None).map(members).map(Err)
+    }
+}
+
+/// A [`Sink`] for one operation.
+struct Operation;
+
+impl Sink for Operation {
+    type Out = OperationMembers;
+
+    fn primitive(self, found: Primitive<'_>) -> OperationMembers {
+        Err(found.into_verbatim())
+    }
+
+    fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<OperationMembers, A::Error> {
+        Reader::verbatim().untyped_sink(None).list(items).map(Err)
+    }
+
+    fn map<'de, A: MapAccess<'de>>(self, mut members: A) -> Result<OperationMembers, A::Error> {
+        let mut reader = Reader::verbatim();
+        let mut read = Vec::new();
+        while let Some(Name(name)) = members.next_key()? {
+            read.push((name, members.next_value_seed(Seed(reader.untyped_sink(None)))?));
+        }
+        Ok(Ok(read))
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn value(text: &str) -> Json {
-    read(text.as_bytes()).unwrap_or_else(|why| panic!("{why}: {text}")).0.into_value()
+    read(text.as_bytes()).unwrap_or_else(|why| panic!("{why}: {text}")).0
 }
 
 fn why_not(text: &str) -> String {
@@ -32,7 +32,7 @@ fn anchors_and_merge_keys_are_resolved() {
 #[test]
 fn duplicate_key_is_reported_with_its_line() {
     let (node, findings) = read(b"a: 1\nb: {a: 2}\na: 3\n1: x\n1: y\n\"1\": z\nno: x\nk: 1\noff: y\n").unwrap();
-    assert_eq!(node.into_value(), json!({"a": 3, "b": {"a": 2}, "1": "z", "k": 1, "false": true}));
+    assert_eq!(node, json!({"a": 3, "b": {"a": 2}, "1": "z", "k": 1, "false": true}));
     let duplicate =
         |line: usize, key: &str| StrictFinding::DuplicateYamlKey(format!("line {line}: key {key} already set in map"));
     assert_eq!(findings, [duplicate(3, "\"a\""), duplicate(5, "1"), duplicate(6, "\"1\""), duplicate(9, "false")]);
@@ -41,7 +41,7 @@ fn duplicate_key_is_reported_with_its_line() {
 #[test]
 fn text_without_content_is_null() {
     for text in ["", "\n", "# only a comment\n", "---\n", "---\n...\n", "~"] {
-        assert_eq!(read(text.as_bytes()), Ok((JsonNode::Null, vec![])), "{text:?}");
+        assert_eq!(read(text.as_bytes()), Ok((Json::Null, vec![])), "{text:?}");
     }
 }
 
@@ -122,7 +122,7 @@ fn byte_order_mark_is_accepted() {
     let marked = format!("\u{feff}{text}").into_bytes();
     for bytes in [text.as_bytes().to_vec(), marked, utf16(u16::to_le_bytes), utf16(u16::to_be_bytes)] {
         assert_eq!(super::super::yaml_text(&bytes).as_deref(), Ok(text));
-        assert_eq!(read(&bytes).unwrap().0.into_value(), json!({"a": "\u{e4}\u{1f600}"}));
+        assert_eq!(read(&bytes).unwrap().0, json!({"a": "\u{e4}\u{1f600}"}));
     }
     for broken in [&b"\xff\xfea"[..], b"\xff\xfe\x00\xdc", b"\xff"] {
         assert!(super::super::yaml_text(broken).is_err(), "{broken:?}");
@@ -159,7 +159,7 @@ fn last_value_of_a_key_wins_and_is_reported() {
         ("{<<: &l [{a: 1}], b: *l}", json!({"a": 1, "b": [{"a": 1}]}), vec![]),
     ] {
         let (node, found) = read(text.as_bytes()).unwrap();
-        assert_eq!((node.into_value(), found), (expected, findings), "{text}");
+        assert_eq!((node, found), (expected, findings), "{text}");
     }
 }
 
@@ -256,7 +256,7 @@ fn nested(shape: &str, depth: usize) -> String {
 #[test]
 fn nesting_limit_is_exact_for_every_shape() {
     for shape in ["list", "map", "json", "lines", "items", "indents", "tagged"] {
-        let height = |node: &JsonNode| weigh(node, &mut usize::MAX.clone());
+        let height = |node: &Json| weigh(node, &mut usize::MAX.clone());
         let (deepest, _) = read(nested(shape, DEEPEST).as_bytes()).unwrap_or_else(|why| panic!("{shape}: {why}"));
         assert_eq!(height(&deepest), Some(DEEPEST), "{shape}");
         let depths = if shape == "indents" { [DEEPEST + 1, 2_000] } else { [DEEPEST + 1, 100_000] };
@@ -299,7 +299,7 @@ fn many_keys_tags_anchors_and_documents_are_read() {
     let keys: String = (0..many).map(|at| format!("k{at}: 1\n")).collect();
     assert_eq!(value(&keys).as_object().map(pintle_json::Map::len), Some(many));
     let (node, findings) = read("k: 1\n".repeat(many).as_bytes()).unwrap();
-    assert_eq!((node.into_value(), findings.len()), (json!({"k": 1}), many - 1));
+    assert_eq!((node, findings.len()), (json!({"k": 1}), many - 1));
     let tags: String = (0..many).map(|at| format!("%TAG !a{at}! b\n")).collect();
     assert_eq!(value(&format!("{tags}---\na")), "a");
     let anchors: String = (0..many).map(|at| format!("- &a{at} x\n")).collect();
@@ -380,7 +380,7 @@ proptest! {
         let text = print(&value, 0, false, &mut || random.u8(..));
         prop_assert_eq!(&serde_yaml::from_str::<Json>(&text).unwrap(), &value, "serde_yaml: {}", text);
         let (node, findings) = read(text.as_bytes()).unwrap();
-        prop_assert_eq!(node.into_verbatim(), value, "{}", text);
+        prop_assert_eq!(node, value, "{}", text);
         prop_assert_eq!(findings, vec![]);
     }
 
@@ -389,13 +389,13 @@ proptest! {
         // Convert the value to serde_yaml's type first, because serde_yaml may write serde_json's numbers as maps.
         let through_serde_yaml: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
         let text = serde_yaml::to_string(&through_serde_yaml).unwrap();
-        prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
+        prop_assert_eq!(read(text.as_bytes()).unwrap().0, value, "{}", text);
     }
 
     #[test]
     fn json_is_read_as_yaml(value in values(), pretty: bool) {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
-        prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
+        prop_assert_eq!(read(text.as_bytes()).unwrap().0, value, "{}", text);
     }
 
     #[test]
