@@ -8,7 +8,6 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-pub(crate) use number::KEY;
 pub use number::MapOrNumber;
 
 use crate::json::Json;

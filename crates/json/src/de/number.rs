@@ -22,9 +22,8 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The key with which `serde_json` represents a number as a map. `serde_json` also uses this key as a struct name when
-/// it serializes a number that is stored as text.
-pub(crate) const KEY: &str = "$serde_json::private::Number";
+/// The key with which `serde_json` represents a number as a map.
+const KEY: &str = "$serde_json::private::Number";
 
 /// Whether the feature `arbitrary_precision` of `serde_json` is enabled. With this feature, `serde_json` stores
 /// numbers as text, so `1.0` and `1.00` differ.

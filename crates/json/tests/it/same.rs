@@ -142,20 +142,6 @@ fn structs_and_enums_serialize_like_serde_json_and_deserialize() {
     assert!(to_json(&BTreeMap::from([(vec![1], 1)])).is_err(), "a list is not a key");
 }
 
-/// A number as `serde_json` represents it with the feature `arbitrary_precision`.
-#[derive(Serialize)]
-#[serde(rename = "$serde_json::private::Number")]
-struct TextNumber {
-    #[serde(rename = "$serde_json::private::Number")]
-    text: &'static str,
-}
-
-#[test]
-fn number_that_keeps_its_text_is_a_number() {
-    assert_eq!(to_json(&TextNumber { text: "18446744073709551615" }).unwrap(), json!(u64::MAX));
-    assert_eq!(to_json(&TextNumber { text: "x" }).unwrap(), json!({"$serde_json::private::Number": "x"}));
-}
-
 #[test]
 fn deep_value_is_dropped_on_a_thread() {
     // This value is nested about 100 times as deeply as values from clients may be. Like a
