@@ -26,7 +26,7 @@ use thiserror::Error;
 /// assert!("team-a/web/1".parse::<ObjectKey>().is_err());
 /// # Ok::<(), pintle_meta::InvalidKey>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     text: Arc<str>,
     /// The byte offset of the name in `text`: the offset after the slash, or 0 if there is no namespace.
@@ -76,29 +76,9 @@ impl ObjectKey {
     }
 }
 
-impl PartialEq for ObjectKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.name_at == other.name_at
-    }
-}
-
-impl Eq for ObjectKey {}
-
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.text.hash(state);
-    }
-}
-
-impl PartialOrd for ObjectKey {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for ObjectKey {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.text.cmp(&other.text).then(self.name_at.cmp(&other.name_at))
     }
 }
 
