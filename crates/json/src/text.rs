@@ -61,41 +61,24 @@ impl fmt::Debug for Text {
     }
 }
 
-impl PartialEq<str> for Text {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
-    }
+macro_rules! equal {
+    ($($text:ty)*) => {$(
+        impl PartialEq<$text> for Text {
+            fn eq(&self, other: &$text) -> bool {
+                let other: &str = other;
+                self.as_str() == other
+            }
+        }
+
+        impl PartialEq<Text> for $text {
+            fn eq(&self, other: &Text) -> bool {
+                other == self
+            }
+        }
+    )*};
 }
 
-impl PartialEq<&str> for Text {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
-    }
-}
-
-impl PartialEq<String> for Text {
-    fn eq(&self, other: &String) -> bool {
-        self.as_str() == other
-    }
-}
-
-impl PartialEq<Text> for str {
-    fn eq(&self, other: &Text) -> bool {
-        self == other.as_str()
-    }
-}
-
-impl PartialEq<Text> for &str {
-    fn eq(&self, other: &Text) -> bool {
-        *self == other.as_str()
-    }
-}
-
-impl PartialEq<Text> for String {
-    fn eq(&self, other: &Text) -> bool {
-        self == other.as_str()
-    }
-}
+equal!(str &str String);
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
