@@ -105,6 +105,7 @@ pub mod __private {
     pub use crate::selector::{is_dns_label, is_dns_part, is_dns_subdomain, quoted};
     pub use crate::sync::{Mutex, RwLock};
     pub use crate::test_clock::TestClock;
+    pub use crate::time::go_duration;
 }
 
 // Runs the README examples as doc tests.

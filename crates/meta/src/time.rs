@@ -143,6 +143,27 @@ fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     timestamp.round(rule).unwrap_or(timestamp)
 }
 
+/// Formats a duration like Go, for example `1h0m0s`, `1.5s` or `500ms`.
+pub fn go_duration(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let all = nanoseconds.unsigned_abs();
+    let (seconds, rest) = (all / 1_000_000_000, all % 1_000_000_000);
+    let decimal = |whole: u64, part: u64, digits: usize| {
+        let part = format!("{part:0digits$}");
+        format!("{whole}.{part}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let text = match (all, seconds) {
+        (0, _) => "0s".into(),
+        (..1_000, _) => format!("{all}ns"),
+        (..1_000_000, _) => format!("{}µs", decimal(all / 1_000, all % 1_000, 3)),
+        (_, 0) => format!("{}ms", decimal(all / 1_000_000, all % 1_000_000, 6)),
+        (_, ..60) => format!("{}s", decimal(seconds, rest, 9)),
+        (_, ..3600) => format!("{}m{}s", seconds / 60, decimal(seconds % 60, rest, 9)),
+        _ => format!("{}h{}m{}s", seconds / 3600, seconds / 60 % 60, decimal(seconds % 60, rest, 9)),
+    };
+    format!("{sign}{text}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +175,22 @@ mod tests {
         assert_eq!(serde_json::to_string(&MicroTime(moment)).unwrap(), r#""2026-11-20T08:30:00.987654Z""#);
         let whole: MicroTime = serde_json::from_str(r#""2026-11-20T08:30:00Z""#).unwrap();
         assert_eq!(whole.to_string(), "2026-11-20T08:30:00.000000Z");
+    }
+
+    #[test]
+    fn durations_are_formatted_as_in_go() {
+        let second = 1_000_000_000;
+        for (nanoseconds, expected) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_500, "1.5µs"),
+            (second / 2, "500ms"),
+            (second * 3 / 2, "1.5s"),
+            (-60 * second, "-1m0s"),
+            (3_600 * second, "1h0m0s"),
+            (i64::MAX, "2562047h47m16.854775807s"),
+        ] {
+            assert_eq!(go_duration(nanoseconds), expected);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use pintle_meta::__private::go_duration;
 
 /// Joins all non-empty strings with slashes and normalizes the result, like Go's `path.Join`. Only the root path ends
 /// with a slash.
@@ -123,34 +124,7 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
 /// Formats a duration like Go, for example as `1s`, `1.5s`, `500ms`, `1m0s` or `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
     // Servers reject durations longer than Go's maximum, so limit the duration to it.
-    let nanos = duration.as_nanos().min(i64::MAX as u128);
-    match nanos {
-        0 => "0s".into(),
-        1..1_000 => format!("{nanos}ns"),
-        1_000..1_000_000 => format!("{}µs", decimal(nanos, 1_000)),
-        1_000_000..1_000_000_000 => format!("{}ms", decimal(nanos, 1_000_000)),
-        _ => {
-            const SECOND: u128 = 1_000_000_000;
-            let (minutes, rest) = (nanos / (60 * SECOND), nanos % (60 * SECOND));
-            let seconds = decimal(rest, SECOND);
-            match (minutes / 60, minutes % 60) {
-                (0, 0) => format!("{seconds}s"),
-                (0, minutes) => format!("{minutes}m{seconds}s"),
-                (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
-            }
-        }
-    }
-}
-
-/// Formats `amount / unit` as a decimal number without trailing zeros. `unit` must be a power of ten.
-fn decimal(amount: u128, unit: u128) -> String {
-    let (whole, rest) = (amount / unit, amount % unit);
-    if rest == 0 {
-        return whole.to_string();
-    }
-    let width = unit.ilog10() as usize;
-    let decimals = format!("{rest:0width$}");
-    format!("{whole}.{}", decimals.trim_end_matches('0'))
+    go_duration(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

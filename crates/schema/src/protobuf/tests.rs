@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use pintle_json::{Json, json};
 use proptest::prelude::*;
 
-use super::unmarshal::{decode, go_duration};
+use super::unmarshal::decode;
 use super::wire::bytes;
 use super::{Enveloped, ListEnvelope, message};
 use crate::{DEEPEST, Scalar, Schema, Type, Union};
@@ -300,23 +300,6 @@ fn nested_in(ty: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
     let mut to = Vec::new();
     bytes(field.number[0], &nested_in(&field.ty, names, inner), &mut to);
     to
-}
-
-#[test]
-fn durations_are_formatted_as_in_go() {
-    let second = 1_000_000_000;
-    for (nanoseconds, expected) in [
-        (0, "0s"),
-        (1, "1ns"),
-        (1_500, "1.5µs"),
-        (second / 2, "500ms"),
-        (second * 3 / 2, "1.5s"),
-        (-60 * second, "-1m0s"),
-        (3_600 * second, "1h0m0s"),
-        (i64::MAX, "2562047h47m16.854775807s"),
-    ] {
-        assert_eq!(go_duration(nanoseconds), expected);
-    }
 }
 
 proptest! {

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use pintle_json::{Json, Map};
+use pintle_meta::__private::go_duration;
 use pintle_meta::{MicroTime, Time};
 
 use super::envelope::MAGIC;
@@ -254,27 +255,6 @@ fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     let (seconds, nanos) = (integer_part(content, 1)?, integer_part(content, 2)?);
     let nanos = i32::try_from(nanos).map_err(|error| error.to_string())?;
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
-}
-
-/// Formats a duration like Go, for example `1h0m0s`, `1.5s` or `500ms`.
-pub(super) fn go_duration(nanoseconds: i64) -> String {
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let all = nanoseconds.unsigned_abs();
-    let (seconds, rest) = (all / 1_000_000_000, all % 1_000_000_000);
-    let decimal = |whole: u64, part: u64, digits: usize| {
-        let part = format!("{part:0digits$}");
-        format!("{whole}.{part}").trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
-    let text = match (all, seconds) {
-        (0, _) => "0s".into(),
-        (..1_000, _) => format!("{all}ns"),
-        (..1_000_000, _) => format!("{}µs", decimal(all / 1_000, all % 1_000, 3)),
-        (_, 0) => format!("{}ms", decimal(all / 1_000_000, all % 1_000_000, 6)),
-        (_, ..60) => format!("{}s", decimal(seconds, rest, 9)),
-        (_, ..3600) => format!("{}m{}s", seconds / 60, decimal(seconds % 60, rest, 9)),
-        _ => format!("{}h{}m{}s", seconds / 3600, seconds / 60 % 60, decimal(seconds % 60, rest, 9)),
-    };
-    format!("{sign}{text}")
 }
 
 /// Returns the last occurrence of the field `number` in a message.
