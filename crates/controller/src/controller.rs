@@ -82,6 +82,7 @@ const EARLIER_RUNS: Duration = Duration::from_secs(120);
 ///     Ok(())
 /// }
 /// ```
+#[derive(Clone)]
 pub struct Controller<K = ObjectKey> {
     inner: Arc<Inner<K>>,
 }
@@ -98,12 +99,6 @@ struct Inner<K> {
     polls: Arc<Polls<K>>,
     no_subscriber: Arc<NoSubscriberWarning>,
     tasks: TaskTracker,
-}
-
-impl<K: RequestKey> Clone for Controller<K> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone() }
-    }
 }
 
 impl<K: RequestKey> Controller<K> {

@@ -106,18 +106,13 @@ pub struct KeyHistory {
 
 /// The histories of a controller's keys. Clones share these histories. If the key's `Eq`, `Hash`, `Ord` or `Clone`
 /// implementation panics, the maps stay consistent.
+#[derive(Clone)]
 pub(crate) struct Histories<K>(Arc<Mutex<State<K>>>);
 
 /// The histories in two generations. When the newer generation is full, it replaces the older generation.
 struct State<K> {
     newer: HashMap<K, KeyHistory>,
     older: HashMap<K, KeyHistory>,
-}
-
-impl<K> Clone for Histories<K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
 }
 
 impl<K> Default for Histories<K> {

@@ -67,6 +67,7 @@ pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 ///     Ok(())
 /// }
 /// ```
+#[derive(Clone)]
 pub struct Requests<K = ObjectKey> {
     shared: Arc<Shared<K>>,
 }
@@ -113,12 +114,6 @@ impl<K> Default for State<K> {
 impl<K> State<K> {
     fn is_open(&self) -> bool {
         self.queue.is_some() && !self.is_closing
-    }
-}
-
-impl<K> Clone for Requests<K> {
-    fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
     }
 }
 

@@ -46,6 +46,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 ///     Ok(())
 /// }
 /// ```
+#[derive(Clone)]
 pub struct Every<K = ObjectKey> {
     period: Duration,
     /// The delay between the sync of the caches and the first added keys.
@@ -101,12 +102,6 @@ impl<K: RequestKey> Source<K> for Every<K> {
             }
         };
         Feed { synced: Box::pin(ready(true)), run: Box::pin(run) }
-    }
-}
-
-impl<K> Clone for Every<K> {
-    fn clone(&self) -> Self {
-        Self { keys: self.keys.clone(), ..*self }
     }
 }
 

@@ -51,7 +51,7 @@ use crate::requests::{Requests, WeakRequests};
 /// }
 /// ```
 // The state stays consistent even if a key's `Ord` or `Clone` panics.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 
 #[derive(Debug)]
@@ -61,12 +61,6 @@ struct State<K> {
     /// Keys for controllers that will be built later. The program adds these keys before the first run, or while the
     /// trigger has no controller.
     waiting: Kept<K>,
-}
-
-impl<K> Clone for Trigger<K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
 }
 
 impl<K> Default for Trigger<K> {
