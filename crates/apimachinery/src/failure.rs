@@ -93,24 +93,17 @@ impl Failure {
     }
 
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Self::new(404, Reason::NotFound, format!("{resource} {} not found", quoted(name))).with(details(
-            &resource.group,
-            &resource.resource,
-            name,
-        ))
+        Self::new(404, Reason::NotFound, format!("{resource} {} not found", quoted(name))).about(resource, name)
     }
 
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
-        Self::new(409, Reason::AlreadyExists, format!("{resource} {} already exists", quoted(name))).with(details(
-            &resource.group,
-            &resource.resource,
-            name,
-        ))
+        Self::new(409, Reason::AlreadyExists, format!("{resource} {} already exists", quoted(name)))
+            .about(resource, name)
     }
 
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quoted(name));
-        Self::new(409, Reason::Conflict, message).with(details(&resource.group, &resource.resource, name))
+        Self::new(409, Reason::Conflict, message).about(resource, name)
     }
 
     /// Creates a conflict for an object that has changed since the client read it.
@@ -122,11 +115,7 @@ impl Failure {
     /// Creates a 403 failure for an object, or for a collection if `name` is empty.
     pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let what = if name.is_empty() { resource.to_string() } else { format!("{resource} {}", quoted(name)) };
-        Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}")).with(details(
-            &resource.group,
-            &resource.resource,
-            name,
-        ))
+        Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}")).about(resource, name)
     }
 
     /// Creates a failure for a request that an admission policy denies.
@@ -214,6 +203,11 @@ impl Failure {
     pub fn with(mut self, details: StatusDetails) -> Self {
         self.status.details = Some(details);
         self
+    }
+
+    /// Adds details about the object `name` of a resource to the Status of the failure.
+    fn about(self, resource: &GroupResource, name: &str) -> Self {
+        self.with(details(&resource.group, &resource.resource, name))
     }
 
     /// Returns the HTTP status code.
