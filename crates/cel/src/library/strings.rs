@@ -2,6 +2,7 @@
 
 use super::{Function, Returned, first_is, format, lists, one_text, two_texts};
 use crate::error::Failure;
+use crate::go_text::quoted_with;
 use crate::meter::{ITEM, Meter};
 use crate::value::Value;
 
@@ -20,7 +21,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "substring" => substring,
         "trim" => |_, args| one_text(args).map(|text| Ok(Value::string(text.trim_matches(is_space)))),
         "format" => format::format,
-        "strings.quote" => |_, args| one_text(args).map(|text| Ok(quote(text).into())),
+        "strings.quote" => |_, args| one_text(args).map(|text| Ok(quoted_with(text, String::push).into())),
         "join" => join,
         "jsonpatch.escapeKey" => {
             |_, args| one_text(args).map(|key| Ok(key.replace('~', "~0").replace('/', "~1").into()))
@@ -222,24 +223,3 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 /// The maximum length of the result of `join`. `join` fails with any budget if its result would be longer.
 const MAX_JOINED: usize = 16 << 20;
-
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            '\\' => quoted.push_str("\\\\"),
-            '"' => quoted.push_str("\\\""),
-            _ => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
