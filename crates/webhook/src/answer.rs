@@ -9,6 +9,8 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 /// A response that allows a request, optionally with warnings and audit annotations. Without warnings and annotations,
 /// a validating handler can return `()`, and a mutating handler can return the object.
 ///
+/// The `Debug` output omits the object, because it may be a Secret.
+///
 /// # Examples
 ///
 /// ```
@@ -22,11 +24,14 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 /// }
 /// # assert!(check("a.test").is_ok());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Allowed<T = ()> {
     pub(crate) object: T,
     pub(crate) notes: Notes,
 }
+
+// `Debug` omits the object, because it may be a Secret.
+pintle_meta::debug_struct!(Allowed<T> { notes, .. });
 
 impl<T> Allowed<T> {
     /// Adds a warning for the client. Line breaks become spaces, because the API server drops warnings with line

@@ -113,7 +113,7 @@ pub struct UserInfo {
 }
 
 /// The response in an [`AdmissionReview`].
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
     /// The uid of the request that this response answers.
@@ -137,6 +137,11 @@ pub struct AdmissionResponse {
     pub warnings: Vec<String>,
 }
 
+// `Debug` omits the patch, which contains values of the object.
+pintle_meta::debug_struct!(AdmissionResponse |self| {
+    uid, allowed, status, has_patch = self.patch.is_some(), audit_annotations, warnings, ..
+});
+
 /// A review that contains either the API server's request to convert objects, or the response of the webhook.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -154,7 +159,7 @@ pub struct ConversionReview {
 }
 
 /// The request in a [`ConversionReview`].
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionRequest {
     /// The uid of the webhook call. The response must contain the same uid.
@@ -167,8 +172,11 @@ pub struct ConversionRequest {
     pub objects: Vec<Box<RawValue>>,
 }
 
+// `Debug` shows only the number of objects, because they may be Secrets.
+pintle_meta::debug_struct!(ConversionRequest |self| { uid, desired_api_version, objects = self.objects.len() });
+
 /// The response in a [`ConversionReview`].
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionResponse {
     /// The uid of the request that this response answers.
@@ -179,6 +187,11 @@ pub struct ConversionResponse {
     #[serde(default, deserialize_with = "or_empty")]
     pub converted_objects: Vec<Box<RawValue>>,
 }
+
+// `Debug` shows only the number of objects, because they may be Secrets.
+pintle_meta::debug_struct!(ConversionResponse |self| {
+    uid, result, converted_objects = self.converted_objects.len(),
+});
 
 #[derive(Deserialize, Serialize)]
 #[serde(remote = "GroupVersionKind")]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Reason, Scope};
-use pintle_webhook::{Admission, Allowed, Denial, FailurePolicy, Operation, Webhook, Webhooks};
+use pintle_webhook::{
+    Admission, AdmissionReview, Allowed, ConversionReview, Denial, FailurePolicy, Operation, Webhook, Webhooks,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Spec, Website, ask, review, site};
@@ -298,4 +300,21 @@ fn two_webhooks_with_one_path_panic() {
 fn named_webhooks_share_a_resource() {
     let webhooks = checked().add(Webhook::validate(check).name("quota"));
     assert_eq!(webhooks.paths().collect::<Vec<_>>(), [VALIDATE, "/validate/example.com/v1/websites/quota"]);
+}
+
+#[test]
+fn debug_output_omits_objects_and_patches() {
+    let admission = json!({"uid": "1", "allowed": true, "patch": "s3cret", "patchType": "JSONPatch"});
+    let objects = json!([{"data": "s3cret"}, {}]);
+    let request = json!({"uid": "1", "desiredAPIVersion": "v2", "objects": objects});
+    let response = json!({"uid": "1", "result": {}, "convertedObjects": objects});
+    let conversion = json!({"apiVersion": "v1", "kind": "ConversionReview", "request": request, "response": response});
+    let review = json!({"apiVersion": "v1", "kind": "AdmissionReview", "response": admission});
+    let shown = [
+        format!("{:?}", serde_json::from_value::<AdmissionReview>(review).unwrap()),
+        format!("{:?}", serde_json::from_value::<ConversionReview>(conversion).unwrap()),
+        format!("{:?}", Allowed::from("s3cret").warn("beware")),
+    ];
+    assert!(shown.iter().all(|shown| !shown.contains("s3cret")), "{shown:?}");
+    assert!(shown[0].contains("has_patch: true") && shown[1].contains("objects: 2") && shown[2].contains("beware"));
 }
