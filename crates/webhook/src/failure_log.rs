@@ -8,16 +8,21 @@ use std::time::{Duration, Instant};
 
 use pintle_meta::__private::Mutex;
 
+use crate::shortened::{NAME, PROBLEM, shortened};
+
 /// The minimum time between two log lines about the same version and problem.
 const PERIOD: Duration = Duration::from_secs(60);
-/// The maximum number of problems per period that have a separate log line. All further problems of the period share
-/// one log line.
+/// The time for which a problem is remembered after its last log line. A problem that continues is logged again before
+/// that, so its number of failures is not lost.
+const KEPT: Duration = Duration::from_secs(120);
+/// The maximum number of remembered problems. All further problems share one log line.
 const MOST: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<HashMap<Failure, Seen>>);
 
-/// The version to which a conversion failed, and the problem without the object's name.
+/// The version to which a conversion failed, and the problem without the object's name. Both can contain text from any
+/// client, and are therefore shortened.
 type Failure = (String, String);
 
 #[derive(Debug)]
@@ -31,6 +36,7 @@ impl FailureLog {
     /// Logs a failed conversion, unless the same problem with the same version was logged in the last minute. `message`
     /// is the problem with the object's name.
     pub(crate) fn warn(&self, version: &str, problem: &str, message: &str) {
+        let version = &*shortened(version, NAME);
         match self.record(version, problem, Instant::now()) {
             Some(0) => tracing::warn!(version, message, "a conversion failed"),
             Some(since) => tracing::warn!(
@@ -46,9 +52,9 @@ impl FailureLog {
     /// Records a failed conversion, and returns the number of failures since the last log line if a log line is due.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
         let mut failures = self.0.lock();
-        let mut failure = (version.to_owned(), problem.to_owned());
-        if failures.len() >= MOST && !failures.contains_key(&failure) {
-            failures.retain(|_, seen| now.saturating_duration_since(seen.logged) < PERIOD);
+        let mut failure = (shortened(version, NAME).into_owned(), shortened(problem, PROBLEM).into_owned());
+        if !failures.contains_key(&failure) {
+            failures.retain(|_, seen| now.saturating_duration_since(seen.logged) < KEPT);
             if failures.len() >= MOST {
                 failure = Failure::default();
             }
@@ -94,7 +100,25 @@ mod tests {
         let logged = (0..10_000).filter(|number| record(*number, start).is_some()).count();
         assert_eq!(logged, MOST + 1);
         assert!(log.0.lock().len() <= MOST + 1);
-        assert_eq!(record(20_000, start + PERIOD), Some(0), "old entries make room");
+        assert_eq!(record(20_000, start + KEPT), Some(0), "old entries make room");
         assert_eq!(log.0.lock().len(), 1);
+    }
+
+    #[test]
+    fn old_problem_is_forgotten_at_the_next_one() {
+        let (log, start) = (FailureLog::default(), Instant::now());
+        log.record("v1", "no domain", start);
+        log.record("v1", "no port", start + PERIOD);
+        assert_eq!(log.record("v1", "no domain", start + PERIOD), Some(1), "the count is kept");
+        log.record("v2", "no domain", start + PERIOD + KEPT);
+        assert_eq!(log.0.lock().len(), 1);
+    }
+
+    #[test]
+    fn remembered_text_is_short() {
+        let (log, long) = (FailureLog::default(), "x".repeat(8 << 20));
+        log.record(&long, &long, Instant::now());
+        let sizes: Vec<_> = log.0.lock().keys().map(|(version, problem)| (version.len(), problem.len())).collect();
+        assert_eq!(sizes, [(NAME + "…".len(), PROBLEM + "…".len())]);
     }
 }

@@ -15,6 +15,7 @@ use crate::decode::decode;
 use crate::elements;
 use crate::failure_policy::FailurePolicy;
 use crate::review::{AdmissionRequest, Operation};
+use crate::shortened::{NAME, shortened};
 
 /// A handler's response: an optional JSON patch with warnings and audit annotations, or a denial.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
@@ -84,7 +85,8 @@ fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePol
     }
     let (resource, operation) = (&request.resource, request.operation.as_str());
     let warning = format!("the request was not checked: {denial}");
-    tracing::warn!(%resource, operation, request.namespace, request.name, warning, "allowed a request for an undecodable object");
+    let (namespace, name) = (&*shortened(&request.namespace, NAME), &*shortened(&request.name, NAME));
+    tracing::warn!(%resource, operation, namespace, name, warning, "allowed a request for an undecodable object");
     Ok((None, Allowed::from(()).warn(warning).notes))
 }
 
@@ -126,7 +128,7 @@ fn re_encoded<T: DeserializeOwned + Serialize>(json: &Value) -> Result<Value, De
     let object: T = serde_path_to_error::deserialize(json).map_err(|error| {
         Denial::internal(format!(
             "the changed object would not decode as its Rust type, at {}; does the field have two names?",
-            error.path()
+            shortened(&error.path().to_string(), NAME)
         ))
     })?;
     to_json(&object)

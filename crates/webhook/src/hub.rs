@@ -16,6 +16,7 @@ use crate::change::{CHANGEABLE, converted_metadata};
 use crate::decode::fields;
 use crate::failure_log::FailureLog;
 use crate::review::{ConversionRequest, ConversionResponse};
+use crate::shortened::{NAME, PROBLEM, shortened};
 
 /// The number of objects after which a conversion lets other tasks run.
 const TURN: usize = 32;
@@ -141,10 +142,12 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
     fn convert(&self, json: &RawValue, desired: &str) -> Result<Box<RawValue>, Failure> {
         let sent: Envelope = fields(json)?;
         let metadata = sent.metadata.ok_or("the object has no metadata")?;
-        let object = metadata.get("name").and_then(Value::as_str).map(|name| format!("{} {name:?}", self.resource));
-        let name = |problem: String| Failure { object: object.clone(), problem };
+        let object = metadata.get("name").and_then(Value::as_str);
+        let object = object.map(|name| format!("{} {:?}", self.resource, shortened(name, NAME)));
+        let name = |problem: String| Failure { object: object.clone(), ..problem.into() };
         if sent.kind != self.resource.kind {
-            return Err(name(format!("the kind is {:?} and not {:?}", sent.kind, self.resource.kind)));
+            let kind = shortened(&sent.kind, NAME);
+            return Err(name(format!("the kind is {kind:?} and not {:?}", self.resource.kind)));
         }
         if sent.api_version == desired {
             return Ok(json.to_owned());
@@ -177,6 +180,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
     fn version(&self, wanted: &str) -> Result<&Version<H>, String> {
         self.versions.get(wanted).ok_or_else(|| {
             let known: Vec<_> = self.versions.keys().map(String::as_str).collect();
+            let wanted = shortened(wanted, NAME);
             format!("{wanted:?} is no version of {}; the webhook converts {}", self.resource, known.join(", "))
         })
     }
@@ -220,9 +224,10 @@ struct Failure {
     problem: String,
 }
 
-impl<P: Into<String>> From<P> for Failure {
+impl<P: AsRef<str>> From<P> for Failure {
     fn from(problem: P) -> Self {
-        Self { object: None, problem: problem.into() }
+        // The conversions of the operator can quote any text from the object.
+        Self { object: None, problem: shortened(problem.as_ref(), PROBLEM).into_owned() }
     }
 }
 

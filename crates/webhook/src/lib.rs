@@ -73,6 +73,7 @@
 //!   large, invalid or late.
 //! - An update can repair a stored object that cannot be decoded, and an operator can still remove the finalizers of
 //!   such an object.
+//! - Text from requests is shortened in logs, and in the error messages of this crate.
 //! - `Debug` output, logs and errors do not contain objects or the private key.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -101,6 +102,7 @@ mod review;
 mod server;
 #[allow(clippy::result_large_err, reason = "an error is a response, too")]
 mod service;
+mod shortened;
 mod webhook;
 mod webhooks;
 

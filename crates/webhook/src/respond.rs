@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::answer::{Denial, Notes};
 use crate::review::{AdmissionRequest, AdmissionResponse};
+use crate::shortened::{NAME, PROBLEM, shortened};
 use crate::webhook::Webhook;
 
 impl Webhook {
@@ -52,9 +53,10 @@ impl Webhook {
 
     fn denied(&self, uid: String, denial: Denial, details: StatusDetails) -> AdmissionResponse {
         let mut status = denial.status();
-        tracing::debug!(webhook = self.path(), code = status.code, message = status.message, "denied a request");
-        if status.code >= 500 {
-            tracing::warn!(webhook = self.path(), code = status.code, message = status.message, "a webhook failed");
+        let (webhook, code, message) = (self.path(), status.code, &*shortened(&status.message, PROBLEM));
+        tracing::debug!(webhook, code, message, "denied a request");
+        if code >= 500 {
+            tracing::warn!(webhook, code, message, "a webhook failed");
         }
         let causes = status.details.take().map(|details| details.causes).unwrap_or_default();
         status.details = Some(StatusDetails { causes, ..details });
@@ -72,10 +74,11 @@ impl Webhook {
             let slash =
                 |subresource: &str| if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
             return Err(Denial::bad_request(format!(
-                "the webhook {} is for {own}{}, and not for {sent}{}; correct the rules of its configuration",
+                "the webhook {} is for {own}{}, and not for {}{}; correct the rules of its configuration",
                 self.path(),
                 slash(subresource),
-                slash(&request.sub_resource)
+                shortened(&sent.to_string(), NAME),
+                slash(&shortened(&request.sub_resource, NAME))
             )));
         }
         if !self.operations.contains(&request.operation) {
@@ -91,9 +94,9 @@ impl Webhook {
 
 fn details(request: &AdmissionRequest) -> StatusDetails {
     StatusDetails {
-        name: request.name.clone(),
-        group: request.kind.group.clone(),
-        kind: request.kind.kind.clone(),
+        name: shortened(&request.name, NAME).into_owned(),
+        group: shortened(&request.kind.group, NAME).into_owned(),
+        kind: shortened(&request.kind.kind, NAME).into_owned(),
         ..StatusDetails::default()
     }
 }

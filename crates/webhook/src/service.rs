@@ -20,6 +20,7 @@ use tower_service::Service;
 
 use crate::budget::Budget;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
+use crate::shortened::{NAME, PROBLEM, shortened};
 use crate::webhooks::{Route, Webhooks};
 
 /// The maximum body size of an admission review. An object is at most 3 MiB large, and the review of an update
@@ -142,7 +143,8 @@ fn is_version(sent: (&str, &str), expected: (&str, &str)) -> Result<(), Answer> 
     if sent == expected {
         return Ok(());
     }
-    Err(bad_review(&format!("it is {} {}, expected {} {}", sent.0, sent.1, expected.0, expected.1)))
+    let (version, kind) = (shortened(sent.0, NAME), shortened(sent.1, NAME));
+    Err(bad_review(&format!("it is {version} {kind}, expected {} {}", expected.0, expected.1)))
 }
 
 fn has_uid(uid: &str) -> Result<(), Answer> {
@@ -150,7 +152,7 @@ fn has_uid(uid: &str) -> Result<(), Answer> {
 }
 
 fn bad_review(problem: &str) -> Answer {
-    text(StatusCode::BAD_REQUEST, format!("the body is no valid review: {problem}\n"))
+    text(StatusCode::BAD_REQUEST, format!("the body is no valid review: {}\n", shortened(problem, PROBLEM)))
 }
 
 /// Returns the timeout in a query string such as `timeout=10s`. kube-apiserver sends whole seconds.

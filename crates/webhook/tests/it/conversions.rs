@@ -214,6 +214,29 @@ async fn unknown_desired_version_names_the_known_ones() {
 }
 
 #[tokio::test]
+async fn long_foreign_text_is_shortened_in_failures() {
+    let long = "ü".repeat(100_000);
+    let long_name = |object: Value| {
+        let mut object = object;
+        object["metadata"]["name"] = json!(long);
+        object
+    };
+    let mut label = v1("a");
+    label["metadata"]["labels"] = json!({&*long: 7});
+    for (desired, object, expected) in [
+        (&*long, v1("a"), "is no version"),
+        ("example.com/v2", json!({"apiVersion": long, "kind": "Website", "metadata": {}}), "is no version"),
+        ("example.com/v2", json!({"kind": long, "metadata": {}}), "the kind is"),
+        ("example.com/v1", long_name(v2(&[])), "0 domains do not fit into one"),
+        ("example.com/v2", label, "invalid type: integer"),
+    ] {
+        let response = ask(&webhooks(), PATH, &review(desired, json!([object]))).await;
+        let message = response["result"]["message"].as_str().unwrap();
+        assert!(message.contains(expected) && message.len() < 2_000, "{expected}: {} bytes", message.len());
+    }
+}
+
+#[tokio::test]
 async fn empty_review_succeeds() {
     for objects in [json!([]), Value::Null] {
         let response = ask(&webhooks(), PATH, &review("example.com/v2", objects)).await;

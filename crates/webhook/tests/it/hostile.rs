@@ -48,6 +48,24 @@ async fn invalid_review_is_a_bad_request() {
 }
 
 #[tokio::test]
+async fn long_foreign_text_is_shortened_in_answers() {
+    let long = "ü".repeat(100_000);
+    for (path, value) in [
+        ("/apiVersion", json!(long)),
+        ("/kind", json!(long)),
+        ("/request/object", json!({"metadata": {"labels": {&*long: 7}}, "spec": {"domain": ""}})),
+        ("/request/resource/resource", json!(long)),
+        ("/request/subResource", json!(long)),
+    ] {
+        let mut review = review("CREATE", site("a"), Value::Null);
+        review["request"]["subResource"] = json!("");
+        *review.pointer_mut(path).unwrap() = value;
+        let (_, answer) = text(post(&webhooks(), PATH, review.to_string()).await).await;
+        assert!(answer.len() < 3_000, "{path}: {} bytes", answer.len());
+    }
+}
+
+#[tokio::test]
 async fn deep_object_is_a_denial() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let body = review("CREATE", json!({"metadata": {}, "spec": {"domain": "HERE"}}), Value::Null).to_string();
