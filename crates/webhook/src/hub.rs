@@ -11,15 +11,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use crate::change::{CHANGEABLE, converted_metadata};
 use crate::decode::fields;
 use crate::failure_log::FailureLog;
-use crate::review::{ConversionRequest, ConversionResponse};
+use crate::objects::Objects;
+use crate::review::ConversionResponse;
 use crate::shortened::{NAME, PROBLEM, shortened};
 
 /// The number of objects after which a conversion lets other tasks run.
 const TURN: usize = 32;
+/// The maximum size of an object in bytes. A decoded object can need many times the memory of its JSON, and etcd stores
+/// objects of at most 3 MiB.
+const OBJECT_BYTES: usize = 8 << 20;
 
 /// The versions of a kind, and the conversions between them. All conversions go through a common version, which is
 /// called the hub.
@@ -31,6 +36,8 @@ const TURN: usize = 32;
 /// If an object cannot be converted, every list and watch that includes the object fails. The API server retries failed
 /// conversions without any limit. To avoid failed conversions, implement [`From`] instead of [`TryFrom`]. For a field
 /// that a version lacks, store the value in an annotation, or reject objects with this field in a validating webhook.
+///
+/// The conversion of an object above 8 MiB fails.
 ///
 /// For each version and problem, the hub logs failed conversions once a minute, with the number of failures since the
 /// last log line.
@@ -140,6 +147,12 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
     }
 
     fn convert(&self, json: &RawValue, desired: &str) -> Result<Box<RawValue>, Failure> {
+        if !json.get().starts_with('{') {
+            return Err("the value is not a JSON object".into());
+        }
+        if json.get().len() > OBJECT_BYTES {
+            return Err(format!("the object has more than {OBJECT_BYTES} bytes").into());
+        }
         let sent: Envelope = fields(json)?;
         let metadata = sent.metadata.ok_or("the object has no metadata")?;
         let object = metadata.get("name").and_then(Value::as_str);
@@ -253,37 +266,43 @@ impl Conversion {
         format!("/convert/{}/{}", self.resource.group_version.group, self.resource.plural)
     }
 
-    pub(crate) fn timed_out(&self, uid: String, desired_api_version: &str, limit: Duration) -> ConversionResponse {
-        let problem = format!("not converted within {limit:?}");
-        self.log.warn(desired_api_version, &problem, &problem);
-        failed(uid, problem)
+    /// Converts all objects within a time limit, or none of them if any conversion fails.
+    pub(crate) async fn respond(
+        &self,
+        uid: String,
+        desired: &str,
+        objects: Objects<'_>,
+        limit: Duration,
+    ) -> ConversionResponse {
+        let converted = timeout(limit, self.convert_all(desired, objects)).await.unwrap_or_else(|_| {
+            let problem = format!("not converted within {limit:?}");
+            self.log.warn(desired, &problem, &problem);
+            Err(problem)
+        });
+        let (result, converted_objects) = match converted {
+            Ok(converted) => (Status { status: "Success".into(), ..Status::default() }, converted),
+            Err(message) => (Status { status: "Failure".into(), message, ..Status::default() }, Vec::new()),
+        };
+        ConversionResponse { uid, result, converted_objects }
     }
 
-    /// Converts all objects, or none of them if any conversion fails.
-    pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
-        let ConversionRequest { uid, desired_api_version, objects } = request;
-        let mut converted_objects = Vec::with_capacity(objects.len());
-        for (at, object) in objects.iter().enumerate() {
+    async fn convert_all(&self, desired: &str, objects: Objects<'_>) -> Result<Vec<Box<RawValue>>, String> {
+        let mut converted_objects = Vec::new();
+        for (at, object) in objects.enumerate() {
             if at % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }
-            let converted = catch_unwind(AssertUnwindSafe(|| (self.convert)(object, &desired_api_version)))
+            let converted = catch_unwind(AssertUnwindSafe(|| (self.convert)(object, desired)))
                 .unwrap_or_else(|_| Err("the conversion panicked; the log of the webhook has the cause".into()));
             match converted {
                 Ok(converted) => converted_objects.push(converted),
                 Err(failure) => {
                     let message = format!("objects[{at}]: {failure}");
-                    self.log.warn(&desired_api_version, &failure.problem, &message);
-                    return failed(uid, message);
+                    self.log.warn(desired, &failure.problem, &message);
+                    return Err(message);
                 }
             }
         }
-        let result = Status { status: "Success".into(), ..Status::default() };
-        ConversionResponse { uid, result, converted_objects }
+        Ok(converted_objects)
     }
-}
-
-fn failed(uid: String, message: String) -> ConversionResponse {
-    let result = Status { status: "Failure".into(), message, ..Status::default() };
-    ConversionResponse { uid, result, converted_objects: Vec::new() }
 }

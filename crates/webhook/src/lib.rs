@@ -69,8 +69,9 @@
 //! - A patch contains only the changes of the handler, and keeps fields that the Rust type does not declare. See
 //!   [`Webhook::mutate`] for the computation of patches for lists.
 //! - A conversion cannot change any metadata except labels and annotations.
-//! - The bodies of all requests in flight use at most 256 MiB in total. The server rejects request bodies that are too
-//!   large, invalid or late.
+//! - The bodies of all requests in flight use at most 256 MiB in total. Decoded objects can need more memory than their
+//!   JSON. A conversion decodes one object at a time. The server rejects request bodies that are too large, invalid or
+//!   late.
 //! - An update can repair a stored object that cannot be decoded, and an operator can still remove the finalizers of
 //!   such an object.
 //! - Text from requests is shortened in logs, and in the error messages of this crate.
@@ -95,6 +96,7 @@ mod failure_policy;
 pub mod fuzz;
 mod handler;
 mod hub;
+mod objects;
 mod registration;
 mod respond;
 mod review;

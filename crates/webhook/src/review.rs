@@ -193,6 +193,25 @@ pintle_meta::debug_struct!(ConversionResponse |self| {
     uid, result, converted_objects = self.converted_objects.len(),
 });
 
+/// A review from the API server, which contains a request.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SentReview<R> {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) request: Option<R>,
+}
+
+/// A [`ConversionRequest`] that borrows its objects from the body.
+#[derive(Deserialize)]
+pub(crate) struct SentConversion<'a> {
+    pub(crate) uid: String,
+    #[serde(rename = "desiredAPIVersion")]
+    pub(crate) desired_api_version: String,
+    #[serde(borrow)]
+    pub(crate) objects: Option<&'a RawValue>,
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(remote = "GroupVersionKind")]
 struct ReviewKind {

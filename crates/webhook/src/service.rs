@@ -13,13 +13,16 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use pintle_meta::DecodeError;
+use serde::Deserialize;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tower_service::Service;
 
 use crate::budget::Budget;
-use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
+use crate::objects::Objects;
+use crate::review::{
+    ADMISSION, AdmissionRequest, AdmissionReview, CONVERSION, ConversionReview, SentConversion, SentReview,
+};
 use crate::shortened::{NAME, PROBLEM, shortened};
 use crate::webhooks::{Route, Webhooks};
 
@@ -28,6 +31,9 @@ use crate::webhooks::{Route, Webhooks};
 const ADMISSION_BYTES: usize = 8 << 20;
 /// The maximum body size of a conversion review. A conversion review contains all objects of a list.
 const CONVERSION_BYTES: usize = 64 << 20;
+/// The maximum size of an admission review without the objects. The decoded user and options can need many times the
+/// memory of their JSON.
+const REVIEW_BYTES: usize = 1 << 20;
 /// The timeout for receiving a request body, including the wait for memory.
 const BODY: Duration = Duration::from_secs(10);
 /// The timeout of conversions, as in kube-apiserver.
@@ -99,22 +105,28 @@ where
 pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duration>) -> Result<Answer, Answer> {
     match route {
         Route::Admission(webhook) => {
-            let review: AdmissionReview = decode(body)?;
-            is_version((&review.api_version, &review.kind), ADMISSION)?;
-            let request = review.request.ok_or_else(|| bad_review("it has no request"))?;
+            let SentReview::<AdmissionRequest> { api_version, kind, request } = decode(body)?;
+            is_version((&api_version, &kind), ADMISSION)?;
+            let request = request.ok_or_else(|| bad_review("it has no request"))?;
             has_uid(&request.uid)?;
-            json(&AdmissionReview { request: None, response: Some(webhook.respond(request, limit).await), ..review })
+            let objects = [&request.object, &request.old_object].into_iter().flatten();
+            if body.len() - objects.map(|object| object.get().len()).sum::<usize>() > REVIEW_BYTES {
+                return Err(bad_review(&format!("it has more than {REVIEW_BYTES} bytes without the objects")));
+            }
+            let response = Some(webhook.respond(request, limit).await);
+            json(&AdmissionReview { api_version, kind, request: None, response })
         }
         Route::Conversion(conversion) => {
-            let review: ConversionReview = decode(body)?;
-            is_version((&review.api_version, &review.kind), CONVERSION)?;
-            let request = review.request.ok_or_else(|| bad_review("it has no request"))?;
-            has_uid(&request.uid)?;
+            let SentReview::<SentConversion<'_>> { api_version, kind, request } = decode(body)?;
+            is_version((&api_version, &kind), CONVERSION)?;
+            let SentConversion { uid, desired_api_version, objects } =
+                request.ok_or_else(|| bad_review("it has no request"))?;
+            has_uid(&uid)?;
+            let objects = objects.map_or_else(|| Some(Objects::empty()), Objects::new);
+            let objects = objects.ok_or_else(|| bad_review("request.objects is not a list"))?;
             let limit = limit.map_or(CONVERSION_TIME, |limit| limit.min(CONVERSION_TIME));
-            let (uid, version) = (request.uid.clone(), request.desired_api_version.clone());
-            let converted = timeout(limit, conversion.respond(request)).await;
-            let response = converted.unwrap_or_else(|_| conversion.timed_out(uid, &version, limit));
-            json(&ConversionReview { request: None, response: Some(response), ..review })
+            let response = Some(conversion.respond(uid, &desired_api_version, objects, limit).await);
+            json(&ConversionReview { api_version, kind, request: None, response })
         }
     }
 }
@@ -135,7 +147,7 @@ where
     }
 }
 
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Answer> {
+fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Answer> {
     serde_json::from_slice(body).map_err(|error| bad_review(&DecodeError::from(error).to_string()))
 }
 

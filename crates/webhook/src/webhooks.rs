@@ -23,7 +23,7 @@ use crate::webhook::Webhook;
 /// | another path | 404 |
 /// | not POST | 405 |
 /// | a body above the limit: 8 MiB, for conversions 64 MiB | 413 |
-/// | a body that is not a `v1` review | 400 |
+/// | a body that is not a `v1` review, or whose user and options have more than 1 MiB | 400 |
 /// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
 /// If a handler fails or panics, the API server receives `allowed: false` with code 500. If a handler times out, the

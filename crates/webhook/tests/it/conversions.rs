@@ -193,7 +193,8 @@ async fn failure_of_one_object_fails_the_review() {
         ("v2", other("apiVersion", json!("example.com/v8")), r#""example.com/v8" is no version"#),
         ("v2", other("kind", json!("Secret")), r#"the kind is "Secret" and not "Website""#),
         ("v2", other("metadata", Value::Null), "the object has no metadata"),
-        ("v2", json!("text"), "objects[1]: invalid type: string"),
+        ("v2", json!("text"), "objects[1]: the value is not a JSON object"),
+        ("v2", json!(["example.com/v2", "Website", {}]), "objects[1]: the value is not a JSON object"),
     ] {
         let sent = if desired == "v1" { v2(&["c"]) } else { v1("c") };
         let review = review(&format!("example.com/{desired}"), json!([sent, object]));
@@ -211,6 +212,21 @@ async fn unknown_desired_version_names_the_known_ones() {
     let expected = "objects[0]: \"example.com/v9\" is no version of websites.example.com; \
                     the webhook converts example.com/v0, example.com/v1, example.com/v2";
     assert_eq!(response["result"]["message"], expected);
+}
+
+#[tokio::test]
+async fn object_above_the_size_limit_fails_the_review() {
+    let mut object = v1("a");
+    object["numbers"] = json!(vec![0; 4 << 20]);
+    let response = ask(&webhooks(), PATH, &review("example.com/v1", json!([object]))).await;
+    assert_eq!(response["result"]["message"], "objects[0]: the object has more than 8388608 bytes");
+}
+
+#[tokio::test]
+async fn objects_that_are_no_list_are_rejected() {
+    let review = review("example.com/v1", json!({}));
+    let (status, message) = text(post(&webhooks(), PATH, review.to_string()).await).await;
+    assert_eq!((status.as_u16(), &*message), (400, "the body is no valid review: request.objects is not a list\n"));
 }
 
 #[tokio::test]

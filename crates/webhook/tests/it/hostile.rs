@@ -80,6 +80,17 @@ async fn deep_object_is_a_denial() {
 }
 
 #[tokio::test]
+async fn large_user_and_options_are_rejected() {
+    for path in ["/request/userInfo/groups", "/request/options"] {
+        let mut review = review("CREATE", site("a"), Value::Null);
+        *review.pointer_mut(path).unwrap() = json!(vec![""; 400_000]);
+        let (status, message) = text(post(&webhooks(), PATH, review.to_string()).await).await;
+        let expected = "the body is no valid review: it has more than 1048576 bytes without the objects\n";
+        assert_eq!((status.as_u16(), &*message), (400, expected), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn second_uid_in_the_body_is_rejected() {
     let body = review("CREATE", site("a"), Value::Null).to_string();
     let twice = body.replacen("\"uid\":", "\"uid\":\"other\",\"uid\":", 1);
