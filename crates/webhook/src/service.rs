@@ -2,23 +2,23 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Full};
 use pintle_meta::DecodeError;
 use serde::Deserialize;
 use serde::Serialize;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, CompleteBody, TooSlow};
 use crate::objects::Objects;
 use crate::review::{
     ADMISSION, AdmissionRequest, AdmissionReview, CONVERSION, ConversionReview, SentConversion, SentReview,
@@ -83,20 +83,7 @@ where
         Route::Admission(_) => ADMISSION_BYTES,
         Route::Conversion(_) => CONVERSION_BYTES,
     };
-    let body = request.into_body();
-    let largest =
-        body.size_hint().upper().map_or(size, |upper| usize::try_from(upper).map_or(size, |upper| upper.min(size)));
-    let body = async {
-        let permits = budget.reserve(largest).await;
-        let arriving = budget.arriving();
-        let body = tokio::select! {
-            body = read(body, size) => body,
-            () = arriving.must_give_way() => Err(text(StatusCode::REQUEST_TIMEOUT, "the body arrives too slowly\n".into())),
-        };
-        (body, permits)
-    };
-    // Keep the permits for the body's memory until the response is complete.
-    let Ok((body, _permits)) = timeout(BODY, body).await else {
+    let Ok(body) = timeout(BODY, read(request.into_body(), size, &budget)).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };
     respond_to(route, &body?, limit).await
@@ -131,7 +118,7 @@ pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duratio
     }
 }
 
-async fn read<B>(body: B, limit: usize) -> Result<Bytes, Answer>
+async fn read<B>(body: B, limit: usize, budget: &Arc<Budget>) -> Result<CompleteBody, Answer>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -140,10 +127,43 @@ where
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(error) => Err(text(StatusCode::BAD_REQUEST, format!("cannot read the body: {error}\n"))),
+    let (mut body, mut arriving) = (pin!(body), budget.begin());
+    loop {
+        let frame = tokio::select! {
+            biased;
+            dropped = arriving.is_dropped() => return Err(dropped.into()),
+            frame = data(body.as_mut()) => frame?,
+        };
+        let Some(data) = frame else { return Ok(arriving.end()?) };
+        if data.remaining() > limit - arriving.len() {
+            return Err(too_large());
+        }
+        arriving.add(data).await?;
+    }
+}
+
+/// Returns the next data of a body, or `None` at its end.
+async fn data<B>(mut body: Pin<&mut B>) -> Result<Option<B::Data>, Answer>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    while let Some(frame) = body.frame().await {
+        match frame.map(Frame::into_data) {
+            Ok(Ok(data)) => return Ok(Some(data)),
+            Ok(Err(_trailers)) => {}
+            Err(error) => {
+                let problem = format!("cannot read the body: {}\n", error.into());
+                return Err(text(StatusCode::BAD_REQUEST, problem));
+            }
+        }
+    }
+    Ok(None)
+}
+
+impl From<TooSlow> for Answer {
+    fn from(_: TooSlow) -> Self {
+        text(StatusCode::REQUEST_TIMEOUT, "the body arrives too slowly\n".into())
     }
 }
 
