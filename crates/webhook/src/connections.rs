@@ -1,9 +1,16 @@
 //! The server's open connections, and the rule for closing idle connections if there are too many.
+//!
+//! A connection counts as idle here if none of its requests has a complete body. Otherwise, clients could lock out other
+//! clients with bodies that never end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http_body::{Body, Frame, SizeHint};
 use pintle_meta::__private::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
@@ -37,14 +44,26 @@ pub(crate) struct Connection {
 }
 
 struct Activity {
+    /// The number of all requests in flight.
     in_flight: usize,
+    /// The number of requests in flight with complete bodies.
+    complete: usize,
     /// The connection's current or last key in `idle`.
     place: u64,
     since: Instant,
 }
 
 /// A request in flight, which ends when the `InFlight` is dropped.
-pub(crate) struct InFlight(Arc<Connection>);
+pub(crate) struct InFlight {
+    connection: Arc<Connection>,
+    is_complete: AtomicBool,
+}
+
+/// A request body that reports its end to the connection.
+pub(crate) struct ReportedBody<B> {
+    pub(crate) body: B,
+    pub(crate) request: Arc<InFlight>,
+}
 
 impl Connections {
     pub(crate) fn new(limit: usize) -> Self {
@@ -64,7 +83,7 @@ impl Connections {
         };
         let give_way = CancellationToken::new();
         let place = self.shared.lock().place(&give_way);
-        let activity = Mutex::new(Activity { in_flight: 0, place, since: Instant::now() });
+        let activity = Mutex::new(Activity { in_flight: 0, complete: 0, place, since: Instant::now() });
         Some(Arc::new(Connection { shared: self.shared.clone(), activity, give_way, _slot: slot }))
     }
 }
@@ -74,11 +93,9 @@ impl<'a> Waiter<'a> {
         let longest_idle = {
             let mut shared = shared.lock();
             shared.waiting += 1;
-            let longest_idle = if shared.needs_slot() { shared.idle.pop_first() } else { None };
-            shared.closing.extend(longest_idle.iter().map(|(place, _)| place));
-            longest_idle
+            shared.close_longest_idle()
         };
-        longest_idle.inspect(|(_, give_way)| give_way.cancel());
+        longest_idle.inspect(CancellationToken::cancel);
         Self(shared)
     }
 }
@@ -95,6 +112,16 @@ impl Shared {
         self.waiting > self.closing.len()
     }
 
+    /// Returns the token of the next connection to close, if more connections must close.
+    fn close_longest_idle(&mut self) -> Option<CancellationToken> {
+        if !self.needs_slot() {
+            return None;
+        }
+        let (place, give_way) = self.idle.pop_first()?;
+        self.closing.insert(place);
+        Some(give_way)
+    }
+
     fn place(&mut self, give_way: &CancellationToken) -> u64 {
         let place = self.next;
         self.next += 1;
@@ -105,14 +132,15 @@ impl Shared {
 
 impl Connection {
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
-        let mut activity = self.activity.lock();
-        activity.in_flight += 1;
-        self.shared.lock().idle.remove(&activity.place);
-        InFlight(self.clone())
+        self.activity.lock().in_flight += 1;
+        InFlight { connection: self.clone(), is_complete: AtomicBool::new(false) }
     }
 
+    /// Returns whether a request is in flight that can still be served. A connection that gives way serves only requests
+    /// with complete bodies.
     pub(crate) fn is_busy(&self) -> bool {
-        self.activity.lock().in_flight > 0
+        let activity = self.activity.lock();
+        if self.give_way.is_cancelled() { activity.complete > 0 } else { activity.in_flight > 0 }
     }
 
     #[cfg(test)]
@@ -148,25 +176,69 @@ impl Drop for Connection {
     }
 }
 
+impl InFlight {
+    /// Records that the body of the request is complete.
+    pub(crate) fn complete(&self) {
+        if self.is_complete.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let other = {
+            let mut activity = self.connection.activity.lock();
+            activity.complete += 1;
+            let mut shared = self.connection.shared.lock();
+            shared.idle.remove(&activity.place);
+            // The connection cannot close before the response, so another one gives way.
+            if shared.closing.remove(&activity.place) { shared.close_longest_idle() } else { None }
+        };
+        other.inspect(CancellationToken::cancel);
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut activity = self.0.activity.lock();
+        let connection = &self.connection;
+        let mut activity = connection.activity.lock();
         activity.in_flight -= 1;
-        if activity.in_flight > 0 {
-            return;
-        }
         activity.since = Instant::now();
-        let mut shared = self.0.shared.lock();
-        if shared.closing.contains(&activity.place) {
+        if !*self.is_complete.get_mut() {
             return;
         }
-        if shared.needs_slot() {
+        activity.complete -= 1;
+        if activity.complete > 0 {
+            return;
+        }
+        let mut shared = connection.shared.lock();
+        if shared.needs_slot() || connection.give_way.is_cancelled() {
             shared.closing.insert(activity.place);
             drop(shared);
             drop(activity);
-            self.0.give_way.cancel();
+            connection.give_way.cancel();
         } else {
-            activity.place = shared.place(&self.0.give_way);
+            activity.place = shared.place(&connection.give_way);
         }
+    }
+}
+
+impl<B: Body + Unpin> Body for ReportedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() {
+            self.request.complete();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -20,11 +22,12 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use crate::certificate::{CertificateError, CertificateFiles, Current};
-use crate::connections::{Connection, Connections};
+use crate::connections::{Connection, Connections, ReportedBody};
 use crate::webhooks::Webhooks;
 
 /// The maximum number of open connections. At this limit, the server accepts a connection only after closing the
-/// connection that has been idle longest, or the next one that becomes idle.
+/// connection that has been idle longest, or the next one that becomes idle. A connection counts as idle while all its
+/// requests have incomplete bodies.
 const CONNECTIONS: usize = 256;
 /// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses a single connection for all its
 /// calls.
@@ -216,8 +219,10 @@ async fn connection(
     };
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let requests = opened.clone();
-    let service = service_fn(move |request| {
-        let (in_flight, answer) = (requests.request(), webhooks.clone().call(request));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let in_flight = Arc::new(requests.request());
+        let request = request.map(|body| ReportedBody { body, request: in_flight.clone() });
+        let answer = webhooks.clone().call(request);
         async move {
             let _in_flight = in_flight;
             answer.await
@@ -264,14 +269,33 @@ pintle_meta::debug_struct!(WebhookServer |self| { address = self.local_address()
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use bytes::Bytes;
     use futures_util::FutureExt;
+    use http_body::{Body, Frame};
+    use hyper::client::conn::http2;
+    use pintle_meta::ObjectMeta;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
+    use serde::{Deserialize, Serialize};
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
     use tokio_rustls::TlsConnector;
 
     use super::*;
+    use crate::admission::Admission;
+    use crate::answer::Denial;
+    use crate::connections::InFlight;
+    use crate::webhook::Webhook;
+
+    #[derive(Deserialize, Serialize)]
+    struct Website {
+        metadata: ObjectMeta,
+    }
+    pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 
     fn tls(protocol: &str) -> (TlsAcceptor, TlsConnector) {
         let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["a.svc".into()]).unwrap();
@@ -338,11 +362,55 @@ mod tests {
         }
     }
 
+    /// A request body that is either empty or never arrives.
+    struct EmptyOrNever(bool);
+
+    impl Body for EmptyOrNever {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.0 { Poll::Ready(None) } else { Poll::Pending }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_with_an_incomplete_body_gives_way() {
+        let (acceptor, connector) = tls("h2");
+        let (client, server) = duplex(1 << 16);
+        let connections = Connections::new(1);
+        let opened = connections.open().await.unwrap();
+        let webhooks = Webhooks::new().add(Webhook::validate(async |_: Admission<Website>| Ok::<_, Denial>(())));
+        let path = webhooks.paths().next().unwrap().to_owned();
+        let request = |method: &str, is_empty| {
+            let request = Request::builder().method(method).uri(format!("https://a.svc{path}"));
+            request.body(EmptyOrNever(is_empty)).unwrap()
+        };
+        let start = Instant::now();
+        let slow = async {
+            let stream = connector.connect(ServerName::try_from("a.svc").unwrap(), client).await.unwrap();
+            let (mut client, open) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(open);
+            let incomplete = tokio::spawn(client.send_request(request("POST", false)));
+            // The response shows that the server has also received the request before.
+            assert_eq!(client.send_request(request("GET", true)).await.unwrap().status(), 405);
+            assert!(connections.open().await.is_some() && start.elapsed() <= 2 * CLOSE, "{:?}", start.elapsed());
+            assert!(incomplete.await.unwrap().is_err());
+        };
+        tokio::join!(connection(server, acceptor, webhooks, CancellationToken::new(), opened), slow);
+    }
+
+    fn complete(connection: &Arc<Connection>) -> InFlight {
+        let request = connection.request();
+        request.complete();
+        request
+    }
+
     #[tokio::test]
     async fn next_idle_connection_gives_way_to_a_waiting_client() {
         let connections = Connections::new(2);
         let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
-        let (request, other) = (first.request(), second.request());
+        let (request, other) = (complete(&first), complete(&second));
         let mut waiting = Box::pin(connections.open());
         assert!((&mut waiting).now_or_never().is_none() && !first.must_give_way());
         drop(request);
@@ -352,7 +420,7 @@ mod tests {
         drop(first);
         let third = waiting.await.unwrap();
 
-        let request = third.request();
+        let request = complete(&third);
         let mut cancelled = Box::pin(connections.open());
         assert!((&mut cancelled).now_or_never().is_none() && second.must_give_way());
         drop(cancelled);
@@ -361,11 +429,30 @@ mod tests {
         assert!(!third.must_give_way(), "the client no longer waits");
     }
 
+    #[tokio::test]
+    async fn body_that_ends_late_does_not_save_its_connection() {
+        let connections = Connections::new(2);
+        let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        let request = first.request();
+        let mut waiting = Box::pin(connections.open());
+        assert!((&mut waiting).now_or_never().is_none() && first.must_give_way() && !first.is_busy());
+        request.complete();
+        assert!(first.is_busy() && second.must_give_way(), "the client does not wait for the request");
+        drop(second);
+        let third = waiting.await.unwrap();
+        drop(request);
+        let mut waiting = Box::pin(connections.open());
+        assert!(
+            (&mut waiting).now_or_never().is_none() && !third.must_give_way(),
+            "the first connection closes anyway"
+        );
+    }
+
     #[tokio::test(start_paused = true)]
     async fn longest_idle_connection_gives_way() {
         let connections = Connections::new(2);
         let (busy, idle) = (connections.open().await.unwrap(), connections.open().await.unwrap());
-        let request = busy.request();
+        let request = complete(&busy);
         let (third, ()) = tokio::join!(connections.open(), async move {
             idle.is_useless(IDLE).await;
             drop(idle);
