@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn last_value_of_a_repeated_member_is_kept() {
         let read = read_json(br#"{"b": 1, "a": {"x": 1.0}, "b": [null]}"#);
-        assert_eq!(read, Ok(json!({"a": {"x": 1}, "b": [null]})));
+        assert_eq!(read, Ok(json!({"a": {"x": 1.0}, "b": [null]})));
     }
 
     #[test]
