@@ -151,8 +151,8 @@ pub fn named(name: &str) -> Type {
 /// The result of parsing YAML: the first document with findings about duplicate keys, or an error message.
 pub type Yaml = Result<(Json, Vec<StrictFinding>), String>;
 
-/// Parses a JSON text like Go. If a member occurs several times, the last value is kept. A float such as `1.0` becomes an
-/// integer. Invalid UTF-8 bytes and unpaired surrogates become U+FFFD.
+/// Parses a JSON text like Go. If a member occurs several times, the last value is kept. Invalid UTF-8 bytes and unpaired
+/// surrogates become U+FFFD.
 ///
 /// # Errors
 ///
