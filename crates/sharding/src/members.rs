@@ -26,6 +26,8 @@ struct Known {
     duration: Duration,
     /// The monotonic time at which the lease expires unless it is renewed.
     expires: Duration,
+    /// The monotonic time until which the holder of the previous lease object may work, if the object was replaced.
+    held_until: Duration,
 }
 
 impl Known {
@@ -33,8 +35,13 @@ impl Known {
         &self.state.record.holder_identity
     }
 
+    /// Returns the time until which the lease counts as held.
+    fn until(&self) -> Duration {
+        if self.state.record.is_vacant() { self.held_until } else { self.expires.max(self.held_until) }
+    }
+
     fn is_live(&self, now: Duration) -> bool {
-        self.expires > now && !self.state.record.is_vacant()
+        self.until() > now
     }
 }
 
@@ -91,22 +98,32 @@ impl Members {
     pub(crate) fn record(&mut self, name: &str, state: &LockState, own: Duration, now: Duration) -> bool {
         let Some(role) = self.role(name) else { return false };
         let duration = state.record.lease_duration(own);
-        let new = Known { role, state: state.clone(), duration, expires: now.saturating_add(duration) };
+        let expires = now.saturating_add(duration);
+        let new = Known { role, state: state.clone(), duration, expires, held_until: Duration::ZERO };
         let Some(known) = self.leases.get_mut(name) else {
             self.leases.insert(name.into(), new);
             return true;
         };
         // Skip a write that changes only other data, such as a label, because it does not renew the lease.
         if state.repeats(&known.state) {
-            known.state.repeated_as(state);
+            known.state = state.clone();
             return false;
         }
-        if state.version.is_before(&known.state.version) == Some(true) {
+        let is_same_object = state.version.uid == known.state.version.uid;
+        // Skip an older state while the known state counts as held, because a delayed state is not a renewal. Accept
+        // an older state afterwards, because the server may have been restored from a backup. All later renewals then
+        // have older versions as well.
+        if is_same_object && known.is_live(now) && state.version.is_before(&known.state.version) == Some(true) {
             return false;
         }
         let old = std::mem::replace(known, new);
+        known.held_until = old.held_until;
+        if role == Role::Rival && !is_same_object && old.is_live(now) {
+            // The holder of the previous object may not have noticed that it was replaced.
+            known.held_until = now.saturating_add(old.duration.max(own));
+        }
         let has_same_holder = old.is_live(now) == known.is_live(now) && old.identity() == known.identity();
-        !has_same_holder || known.expires < old.expires
+        !has_same_holder || known.until() < old.until()
     }
 
     /// Records the deletion of a lease. A rival's shard lease counts as held for another lease duration, because its
@@ -137,7 +154,7 @@ impl Members {
     /// Returns the time at which the last rival's lease expires unless it is renewed, or `None` if no rival leads.
     pub(crate) fn rivals_until(&self, now: Duration) -> Option<Duration> {
         let rivals = self.leases.values().filter(|known| known.role == Role::Rival && known.is_live(now));
-        rivals.map(|rival| rival.expires).max()
+        rivals.map(Known::until).max()
     }
 
     /// Returns the names and versions of leases that have been without a holder for a long time.
@@ -289,6 +306,48 @@ mod tests {
         let next = LockState { version: Version { uid: "next".into(), resource_version: "10".into() }, ..state(1, 1) };
         members.record("site-7-of-8", &next, 15 * SECOND, 20 * SECOND);
         assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
+    }
+
+    /// After the server was restored from a backup, the leases have lower versions than before.
+    #[test]
+    fn renewal_after_a_restore_counts() {
+        for uid in ["1", "restored"] {
+            let mut members = members(2);
+            let mut renewed = state(1, 500);
+            renewed.version.uid = uid.into();
+            for (state, at) in [(state(1, 1_000), SECOND), (renewed, 17 * SECOND)] {
+                members.record(&lease(1), &state, 15 * SECOND, at);
+                members.record("site-7-of-8", &state, 15 * SECOND, at);
+            }
+            assert_eq!(members.rivals_until(17 * SECOND), Some(32 * SECOND), "{uid}");
+            assert_eq!(members.live(17 * SECOND), ["host-1_x"], "{uid}");
+        }
+    }
+
+    /// Only the current version of a lease can be deleted.
+    #[test]
+    fn unchanged_lease_has_its_restored_version() {
+        let mut members = Members::new("site", 16);
+        members.record(&lease(0), &state(0, 1_000), 15 * SECOND, SECOND);
+        let mut restored = state(0, 1_000);
+        restored.version.resource_version = "500".into();
+        assert!(!members.record(&lease(0), &restored, 15 * SECOND, 10 * SECOND), "not a renewal");
+        assert_eq!(members.forgotten(15 * SECOND, 400 * SECOND), [(lease(0), restored.version)]);
+    }
+
+    /// The holder of the previous lease object may not have noticed that the object was replaced.
+    #[test]
+    fn rival_counts_after_its_lease_was_replaced() {
+        for version_number in [500, 2_000] {
+            let mut members = Members::new("site", 16);
+            members.record("site-7-of-8", &state(1, 1_000), 15 * SECOND, SECOND);
+            let mut vacant = state(1, version_number);
+            vacant.version.uid = "restored".into();
+            vacant.record.holder_identity.clear();
+            members.record("site-7-of-8", &vacant, 15 * SECOND, 10 * SECOND);
+            assert_eq!(members.rivals_until(10 * SECOND), Some(25 * SECOND), "{version_number}");
+            assert_eq!(members.rivals_until(25 * SECOND), None, "{version_number}");
+        }
     }
 
     #[test]

@@ -83,17 +83,19 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             }
         };
         let now = clocks.now().monotonic;
+        let mut leads = false;
         self.members.send_if_modified(|members| {
             let mut has_changed = false;
             for (name, state) in &found {
                 has_changed |= members.record(name, state, *lease_duration, now);
             }
+            // A lease that expires after the list request was sent counts as held, because it may have been renewed
+            // after the server read it. A lease that expired before the request was not renewed in time. If such a
+            // lease had been renewed, the list would contain the renewal.
+            leads = members.rivals_until(sent.monotonic).is_some();
             has_changed
         });
-        // A lease that expires after the list request was sent counts as held, because it may have been renewed after
-        // the server read it. A lease that expired before the request was not renewed in time. If such a lease had
-        // been renewed, the list would contain the renewal.
-        Ok(self.members.borrow().rivals_until(sent.monotonic).is_some())
+        Ok(leads)
     }
 
     /// Lists the shard leases of all rivals, and returns their names and states. All pages have the same revision,

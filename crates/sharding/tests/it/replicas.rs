@@ -1,7 +1,7 @@
 //! Tests how shards are assigned to replicas and move between them, and how long a shard has no worker.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -26,6 +26,8 @@ pub(crate) const SHARDS: u32 = 24;
 
 pub(crate) struct Replica {
     pub(crate) client: Client<Lease>,
+    /// Set to a client of another server to send all further requests to that server.
+    pub(crate) restored: Arc<OnceLock<Client<Lease>>>,
     pub(crate) machine: Option<Arc<NodeClock>>,
     pub(crate) stop: CancellationToken,
     /// Notified to drop the replica's current run and start a new run.
@@ -76,7 +78,8 @@ impl Setup {
         let labels = [("app.kubernetes.io/version".to_owned(), version.to_owned())].into();
         let electors = LeaseGroupConfig { labels, election, ..LeaseGroupConfig::default() };
         let config = ShardsConfig { shards, electors };
-        let api = Asleep { client: client.clone(), machine: machine.clone() };
+        let restored = Arc::default();
+        let api = Asleep { client: client.clone(), machine: machine.clone(), restored: Arc::clone(&restored) };
         let mut shards = Shards::start(api, "kube-system", "site", config).unwrap();
         let (ledger, identity, stop) = (ledger.clone(), identity.to_owned(), CancellationToken::new());
         let (stopped, kept, again) = (stop.clone(), machine.clone(), Arc::new(Notify::new()));
@@ -107,7 +110,7 @@ impl Setup {
                 }
             }
         });
-        Replica { client, machine: kept, stop, again, run }
+        Replica { client, restored, machine: kept, stop, again, run }
     }
 }
 

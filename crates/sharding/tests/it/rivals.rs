@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectMeta, Reason};
 use pintle_sharding::SHARDS_LABEL;
-use pintle_testing::{Collection, Outcome, Verb};
+use pintle_testing::{Break, Collection, Outcome, Verb};
 
 use crate::contender::pass;
 use crate::ledger::Ledger;
@@ -197,6 +197,30 @@ async fn shard_taken_while_rivals_work_is_always_released() {
     pass(1.0).await;
     assert!(taken().len() == 6 && ledger.starts_so_far() == 0);
     assert!(taken().iter().all(LeaderElectionRecord::is_vacant), "{:?}", taken());
+}
+
+/// The server's data is restored from a backup, after which all leases have lower versions than before.
+#[tokio::test(start_paused = true)]
+async fn rivals_keep_waiting_after_a_restore() {
+    let (server, restored, ledger) = (Collection::<Lease>::default(), Collection::default(), Ledger::default());
+    (0..100_000).for_each(|_| server.advance());
+    let ([a, b], [c, d]) = rollout(&server, &ledger).await;
+    server.objects().into_iter().for_each(|lease| drop(restored.put(lease)));
+    for (replica, identity) in [(&a, "a"), (&b, "b"), (&c, "c"), (&d, "d")] {
+        assert!(replica.restored.set(restored.client(identity)).is_ok());
+    }
+    server.break_watches(Break::End);
+    for second in 0..120 {
+        pass(1.0).await;
+        ledger.check(second);
+        assert!(ledger.shards().iter().all(|shard| shard.count() == 6), "{second}: {:?}", ledger.shards());
+    }
+    assert_eq!(ledger.shards().len(), 6);
+    a.stop.cancel();
+    b.stop.cancel();
+    pass(20.0).await;
+    assert!(ledger.shards().len() == 9 && ledger.shards().iter().all(|shard| shard.count() == 9));
+    ledger.check(0);
 }
 
 #[tokio::test(start_paused = true)]
