@@ -53,7 +53,7 @@ pub struct Machine {
     /// Whether the watch is open and has not missed a change that a read has returned.
     watching: bool,
     /// The latest state that the watch reported while this elector held the lock.
-    last_hint: Option<LockState>,
+    last_hint: Option<Observation>,
     /// The free lock that the watch has reported. The next write replaces this lock at the time `next_try`.
     vacancy: Option<LockState>,
     sent: Option<Sent>,
@@ -343,7 +343,7 @@ impl Machine {
                 self.watching = false;
             }
             self.vacancy = None;
-            self.observe(found.as_ref(), now, instructions);
+            self.observe_read(&sent, found.as_ref(), now, instructions);
         }
         match self.phase {
             Phase::Following => self.contend(sent, answer, now, instructions),
@@ -551,11 +551,10 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    /// Returns `found` with the newest known version of the object. The watch may have reported a newer version that
-    /// another program has written without changing the record.
+    /// Returns `found` with the newest known version of the object. During the read, the watch may have reported a newer
+    /// version that another program has written without changing the record.
     fn newest(&self, mut found: LockState) -> LockState {
-        let seen = self.observed.as_ref().map(|observed| &observed.state);
-        for known in seen.into_iter().chain(&self.last_hint) {
+        for Observation { state: known, .. } in self.observed.iter().chain(&self.last_hint) {
             if known.repeats(&found) && found.version.is_before(&known.version) == Some(true) {
                 found.version = known.version.clone();
             }

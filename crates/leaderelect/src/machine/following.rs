@@ -147,7 +147,7 @@ impl Machine {
                 {
                     self.observe(Some(&found), now, instructions);
                 }
-                Phase::Releasing(_) => self.last_hint = Some(found),
+                Phase::Releasing(_) => self.last_hint = Some(Observation::new(found, now.monotonic)),
                 _ => {}
             },
             Hint::MaybeChanged => match &mut self.phase {

@@ -19,8 +19,8 @@ impl Machine {
         }
         // If another program has written the object without changing the record, replace the newer version from the
         // watch to avoid a conflict.
-        if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.repeats(&leading.base)) {
-            leading.base.repeated_as(&hinted);
+        if let Some(hinted) = self.last_hint.take_if(|hinted| hinted.state.repeats(&leading.base)) {
+            leading.base.repeated_as(&hinted.state);
         }
         let LockState { version: base, mut record, .. } = leading.base.clone();
         let second_passed = now.monotonic.saturating_sub(leading.counted.monotonic) >= Duration::from_secs(1);
@@ -117,7 +117,7 @@ impl Machine {
             return;
         }
         if order.is_some() {
-            self.last_hint = Some(found.clone());
+            self.last_hint = Some(Observation::new(found.clone(), now.monotonic));
         }
         let known = found.version == leading.base.version || self.in_doubt.iter().any(|d| d.record == found.record);
         let renewal = self.sent.as_ref().is_some_and(|sent| match &sent.request {

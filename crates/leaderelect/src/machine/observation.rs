@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Machine;
+use super::{Instruction, Machine, Now, Sent};
 use crate::record::{LeaderElectionRecord, LockState};
 
 #[derive(Clone, Debug)]
@@ -36,6 +36,24 @@ impl Observation {
 }
 
 impl Machine {
+    /// Records the state of the lock that the read `sent` has returned. Forgets higher versions that were observed
+    /// before the read, because they no longer exist if the server was restored from a backup.
+    pub(super) fn observe_read(
+        &mut self,
+        sent: &Sent,
+        found: Option<&LockState>,
+        now: Now,
+        instructions: &mut Vec<Instruction>,
+    ) {
+        let sent = sent.at.monotonic;
+        self.last_hint.take_if(|hinted| hinted.at < sent);
+        let is_current = self.observed.as_ref().is_some_and(|observed| observed.confirmed < sent);
+        self.observe(found, now, instructions);
+        if let (true, Some(observed), Some(found)) = (is_current, &mut self.observed, found) {
+            observed.state.version = found.version.clone();
+        }
+    }
+
     /// Returns the maximum age of the last observation for detecting a renewal by its record. If the observation is
     /// older, [`is_repeated`](Observation::is_repeated) treats every write as a renewal.
     ///

@@ -81,3 +81,38 @@ fn write_replaces_the_version_that_the_watch_reported() {
     let LockRequest::Update { base, .. } = release else { panic!("{release:?}") };
     assert_eq!(base, held(7, "").version);
 }
+
+/// The server was restored from a backup between the last observation and the read, so the lock has a lower version. A
+/// write that replaces the higher version would conflict every time.
+#[test]
+fn write_replaces_the_version_of_a_restored_lock() {
+    let mut candidate = watching();
+    candidate.step(Signal::Read(Ok(Some(held(9, "dead")))), at(0, 0));
+    assert_eq!(sent(&candidate.step(Signal::Tick, at(16, 16))), LockRequest::Read);
+    let takeover = sent(&candidate.step(Signal::Read(Ok(Some(held(5, "dead")))), at(16, 16)));
+    let LockRequest::Update { base, .. } = takeover else { panic!("{takeover:?}") };
+    assert_eq!(base, held(5, "").version);
+
+    let mut holder = watching();
+    let LockRequest::Create(record) = sent(&holder.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+    holder.step(written(), at(0, 0));
+    holder.step(Signal::Watch(Hint::Changed(version_of("uid", 7, &record))), at(0, 0));
+    assert_eq!(sent(&holder.step(Signal::WorkEnded, at(1, 1))), LockRequest::Read);
+    let release = sent(&holder.step(Signal::Read(Ok(Some(version_of("uid", 6, &record)))), at(1, 1)));
+    let LockRequest::Update { base, .. } = release else { panic!("{release:?}") };
+    assert_eq!(base, held(6, "").version);
+}
+
+/// A candidate with the restored lock's version reacts to the watch events of the restored server.
+#[test]
+fn release_after_a_restore_is_noticed() {
+    let mut candidate = watching();
+    candidate.step(Signal::Read(Ok(Some(held(9, "other")))), at(0, 0));
+    candidate.step(Signal::Watch(Hint::Down), at(1, 1));
+    assert_eq!(sent(&candidate.step(Signal::Tick, at(4, 4))), LockRequest::Read);
+    candidate.step(Signal::Read(Ok(Some(held(5, "other")))), at(4, 4));
+    candidate.step(Signal::Watch(Hint::Up), at(4, 4));
+    candidate.step(Signal::Watch(Hint::Changed(held(6, ""))), at(4, 4));
+    let takeover = sent(&candidate.step(Signal::Tick, at(5, 5)));
+    assert!(matches!(takeover, LockRequest::Update { .. }), "{takeover:?}");
+}
