@@ -178,22 +178,22 @@ impl<T> Record<T> {
     }
 
     pub(super) fn fill(self: &Arc<Self>, is_read: bool) -> Option<CatchDrop<T>> {
-        let object = self.decode();
-        let next = object.clone().map_or(Slot::Empty, Slot::Ready);
-        let mut slot = self.slot.lock();
-        self.was_read.store(is_read, Ordering::Relaxed);
-        let before = replace(&mut *slot, next);
-        drop(slot);
-        drop(before);
-        self.decoded.notify_all();
-        object
+        let reservation = Reservation(self);
+        let decoded = self.decode();
+        if let Ok(object) = &decoded {
+            let mut slot = self.slot.lock();
+            self.was_read.store(is_read, Ordering::Relaxed);
+            *slot = Slot::Ready(object.clone());
+        }
+        drop(reservation);
+        self.reported(decoded)
     }
 
     /// Checks that the object can be decoded, and drops the decoded object. Does nothing if the
     /// object has already been decoded.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {
-            drop(self.decode());
+            drop(self.reported(self.decode()));
         }
     }
 
@@ -211,11 +211,10 @@ impl<T> Record<T> {
         }
     }
 
-    fn decode(self: &Arc<Self>) -> Option<CatchDrop<T>> {
-        let was_decoding = IS_DECODING.replace(true);
-        let decoded = self.source.decode(self.json());
-        IS_DECODING.set(was_decoding);
-        match decoded {
+    /// Decodes the object. If the object cannot be decoded, the error contains the entry to [report](Self::reported),
+    /// unless the object was already reported.
+    fn decode(self: &Arc<Self>) -> Result<CatchDrop<T>, Option<Found<T>>> {
+        match decoding(|| self.source.decode(self.json())) {
             Ok(object) => {
                 if let Fallback::Unproven(sequence, position) = self.fallback() {
                     sequence.record_decoded(position, Stored::Lazy(self.clone()));
@@ -225,18 +224,27 @@ impl<T> Record<T> {
                 // Drop the fallback after releasing the lock, because it may be the last reference to an object.
                 let fallback = replace(&mut *self.fallback.lock(), Fallback::None);
                 drop(fallback);
-                Some(CatchDrop::from(Arc::new(object)))
+                Ok(CatchDrop::from(Arc::new(object)))
             }
+            Err(_) if self.quality.swap(BAD, Ordering::AcqRel) == BAD => Err(None),
             Err(error) => {
-                if self.quality.swap(BAD, Ordering::AcqRel) != BAD {
-                    let key = ObjectKey::new(self.namespace(), self.name());
-                    let (uid, resource_version) = (self.uid().to_owned(), self.resource_version().to_owned());
-                    let entry = Undecodable { key, uid, resource_version, error };
-                    self.source.report(Found { record: Arc::downgrade(self), entry });
-                }
-                None
+                let key = ObjectKey::new(self.namespace(), self.name());
+                let (uid, resource_version) = (self.uid().to_owned(), self.resource_version().to_owned());
+                let entry = Undecodable { key, uid, resource_version, error };
+                Err(Some(Found { record: Arc::downgrade(self), entry }))
             }
         }
+    }
+
+    /// Reports an object that could not be decoded. No thread may wait for this call, because it runs the caller's
+    /// `tracing` subscriber.
+    fn reported(&self, decoded: Result<CatchDrop<T>, Option<Found<T>>>) -> Option<CatchDrop<T>> {
+        match decoded {
+            Ok(object) => return Some(object),
+            Err(Some(found)) => self.source.report(found),
+            Err(None) => {}
+        }
+        None
     }
 
     pub(crate) fn is_unchecked(&self) -> bool {
@@ -336,6 +344,33 @@ impl<T> Record<T> {
     }
 }
 
+/// A reservation of the slot for the decoded object, which keeps all other readers of the record waiting. If decoding
+/// fails or panics, dropping the reservation empties the slot.
+struct Reservation<'a, T>(&'a Record<T>);
+
+impl<T> Drop for Reservation<'_, T> {
+    fn drop(&mut self) {
+        let mut slot = self.0.slot.lock();
+        if matches!(*slot, Slot::Busy) {
+            *slot = Slot::Empty;
+        }
+        drop(slot);
+        self.0.decoded.notify_all();
+    }
+}
+
+/// Runs `decode`, and meanwhile records in [`IS_DECODING`] that this thread is decoding an object.
+fn decoding<R>(decode: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            IS_DECODING.set(self.0);
+        }
+    }
+    let _restore = Restore(IS_DECODING.replace(true));
+    decode()
+}
+
 pub(super) enum Cooled<T> {
     Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
     Held,
@@ -395,5 +430,69 @@ impl<T> Metadata for Record<T> {
 impl<T> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}, {} bytes", self.namespace(), self.name(), self.json().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use pintle_meta::PartialObject;
+    use tracing::span::{Attributes, Id, Record as Values};
+    use tracing::{Event, Metadata as Callsite, Subscriber};
+
+    use super::*;
+    use crate::projection::Projection;
+    use crate::scan::Scanner;
+
+    struct PanickingSubscriber;
+
+    impl Subscriber for PanickingSubscriber {
+        fn enabled(&self, _: &Callsite<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Values<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            panic!("a panic in the subscriber")
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    fn record(json: &str, source: &Arc<Source<PartialObject>>) -> Arc<Record<PartialObject>> {
+        let outline = Scanner::new(&Projection::whole()).scan(json.as_bytes()).expect("valid JSON");
+        Arc::new(outline.record(json.as_bytes(), source).expect("the object has metadata"))
+    }
+
+    /// Otherwise, all later readers of the object would wait forever.
+    #[test]
+    fn subscriber_panic_leaves_the_slot_empty() {
+        let json = r#"{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"1","labels":["x"]}}"#;
+        let source = Arc::new(Source::new(String::new(), usize::MAX));
+        let record = record(json, &source);
+        let read = || tracing::subscriber::with_default(PanickingSubscriber, || record.object().is_some());
+        assert!(catch_unwind(AssertUnwindSafe(read)).is_err());
+        assert!(matches!(*record.slot.lock(), Slot::Empty) && !IS_DECODING.get());
+        assert!(record.object().is_none() && source.found().len() == 1, "the object is reported once");
+    }
+
+    #[test]
+    fn panic_while_decoding_leaves_the_slot_empty() {
+        let json = r#"{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"1"}}"#;
+        let mut source = Source::new(String::new(), usize::MAX);
+        source.replace_decode(|_| panic!("a panic while decoding"));
+        let record = record(json, &Arc::new(source));
+        assert!(catch_unwind(AssertUnwindSafe(|| record.object().is_some())).is_err());
+        assert!(matches!(*record.slot.lock(), Slot::Empty) && !IS_DECODING.get());
     }
 }

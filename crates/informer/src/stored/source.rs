@@ -52,16 +52,23 @@ impl<T> Source<T> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn replace_decode(&mut self, decode: fn(&[u8]) -> Result<T, String>) {
+        self.decode = decode;
+    }
+
     pub(super) fn decode(&self, json: &[u8]) -> Result<T, String> {
         (self.decode)(json)
     }
 
     pub(super) fn report(&self, found: Found<T>) {
-        let (key, error) = (&found.entry.key, &found.entry.error);
-        tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
-        self.no_subscriber.warn(|| cannot_decode(&self.informer, &found.entry));
+        let entry = found.entry.clone();
         self.found.lock().push(found);
         self.changed.notify_one();
+        // Log last, because a `tracing` subscriber may panic.
+        let Undecodable { key, error, .. } = &entry;
+        tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
+        self.no_subscriber.warn(|| cannot_decode(&self.informer, &entry));
     }
 
     /// Returns the undecodable objects that the informer has not handled yet, in the order of their detection.
