@@ -38,6 +38,7 @@
 mod brackets;
 mod client_config;
 mod condition;
+mod continue_tokens;
 mod dynamic;
 mod error;
 mod group_resource;
@@ -101,6 +102,7 @@ pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::brackets::{Brackets, End, Shape};
+    pub use crate::continue_tokens::ContinueTokens;
     pub use crate::null::or_empty;
     pub use crate::selector::{is_dns_label, is_dns_part, is_dns_subdomain, quoted};
     pub use crate::sync::{Mutex, RwLock};

@@ -1,8 +1,8 @@
 //! Pages of a list, and the handling of failed pages.
 
-use std::collections::HashSet;
 use std::time::Instant;
 
+use pintle_meta::__private::ContinueTokens;
 use pintle_meta::{ApiError, List, ListOptions, Object, ResourceVersionMatch};
 
 use super::{Command, Output, Phase, Reflector, Step, Then};
@@ -13,7 +13,7 @@ const PAGE_SIZE: u32 = 500;
 
 pub(super) struct Pages<T> {
     first: ListOptions,
-    continue_tokens: HashSet<String>,
+    continue_tokens: ContinueTokens,
     objects: Vec<T>,
     /// The number of objects on the remaining pages, or `None` if the server did not report this number.
     remaining: Option<u64>,
@@ -50,12 +50,9 @@ impl<T: Object> Reflector<T> {
     }
 
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
-        let answer = answer.and_then(|page| match pages.continue_tokens.contains(&page.metadata.continue_token) {
-            // The server has already returned this continue token, so following it again would never end the list.
-            true => {
-                Err(ApiError::decode("a page names an earlier page as the next one, so the list would have no end"))
-            }
-            false => Ok(page),
+        let answer = answer.and_then(|page| {
+            pages.continue_tokens.add(&page.metadata.continue_token, page.items.len())?;
+            Ok(page)
         });
         let page = match answer {
             Ok(page) => page,
@@ -81,7 +78,6 @@ impl<T: Object> Reflector<T> {
             };
             pages.remaining = page.metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok());
             pages.resource_version = Some(resource_version);
-            pages.continue_tokens.insert(next.continue_token.clone());
             self.phase = Phase::Listing(pages);
             return Command::List(next).into();
         }
@@ -110,7 +106,7 @@ impl<T: Object> Reflector<T> {
 
     fn request_first(&mut self, options: ListOptions) -> Command {
         let first = options.clone();
-        let (continue_tokens, objects) = (HashSet::new(), Vec::new());
+        let (continue_tokens, objects) = (ContinueTokens::default(), Vec::new());
         self.phase = Phase::Listing(Pages { first, continue_tokens, objects, remaining: None, resource_version: None });
         Command::List(options)
     }

@@ -121,6 +121,22 @@ fn pages_that_expire_again_fail_the_list() {
     assert!(steps <= 3 && rig.cause().is_some(), "{steps}");
 }
 
+/// Each empty page names another next page, so the list would have no end.
+#[test]
+fn too_many_empty_pages_fail_the_list() {
+    let mut rig = Rig::new();
+    let next = |rig: &mut Rig, names: &[&str], page: u32| rig.page(names, "12", &page.to_string());
+    for page in 0..999 {
+        assert_eq!(next(&mut rig, &[], page), "LIST rv= limit=500 next");
+    }
+    assert_eq!(next(&mut rig, &["a"], 999), "LIST rv= limit=500 next", "an object resets the limit");
+    for page in 1_000..1_999 {
+        assert_eq!(next(&mut rig, &[], page), "LIST rv= limit=500 next");
+    }
+    assert_eq!(next(&mut rig, &[], 1_999), "SLEEP 800");
+    assert!(rig.errors[0].contains("1000 empty pages"), "{:?}", rig.errors);
+}
+
 #[test]
 fn repeated_continue_token_fails_the_list() {
     for named in ["t2", "t1"] {
@@ -128,7 +144,7 @@ fn repeated_continue_token_fails_the_list() {
         assert_eq!(rig.page(&["a"], "12", "t1"), "LIST rv= limit=500 next");
         assert_eq!(rig.page(&["b"], "12", "t2"), "LIST rv= limit=500 next");
         assert_eq!(rig.page(&["b"], "12", named), "SLEEP 800");
-        assert!(rig.cause().is_some_and(|cause| cause.contains("as the next one")), "{:?}", rig.cause());
+        assert!(rig.cause().is_some_and(|cause| cause.contains("repeats a continue token")), "{:?}", rig.cause());
         assert_eq!(rig.wake(), "LIST rv=0 limit=500");
         assert_eq!(
             rig.page(&["a"], "13", named),

@@ -1,9 +1,9 @@
 //! Reads lists in pages.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use pintle_meta::__private::ContinueTokens;
 use pintle_meta::{ApiError, List, ListOptions};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
@@ -42,8 +42,7 @@ struct Cursor<T> {
     api: Api<T>,
     /// The options for the next page, or `None` if the last page or an error was returned.
     next: Option<ListOptions>,
-    /// The continue tokens of all pages so far. A repeated token is an error, because the list would never end.
-    tokens: HashSet<String>,
+    tokens: ContinueTokens,
 }
 
 /// A task that requests pages in advance. The task is stopped when the `Ahead` is dropped.
@@ -61,12 +60,12 @@ impl<T: DeserializeOwned> Api<T> {
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE_SIZE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
-        Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
+        Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: ContinueTokens::default() })))
     }
 
     pub(crate) fn one_page(&self, options: &ListOptions) -> Pages<T> {
         let next = Some(ListOptions { limit: 0, ..options.clone() });
-        Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
+        Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: ContinueTokens::default() })))
     }
 
     /// Lists all objects in several requests, which keeps each response small. If the revision expires before the last
@@ -106,8 +105,8 @@ impl<T: DeserializeOwned> Pages<T> {
     /// # Errors
     ///
     /// Returns an error if the request fails. The error is `Expired` if the server no longer has the revision of the
-    /// pages. A server that sends the same continue token twice also causes an error, because the list would never end.
-    /// After an error, all further calls of `next` return `None`.
+    /// pages. A server that sends the same continue token twice, or 1,000 empty pages in a row, also causes an error,
+    /// because the list would never end. After an error, all further calls of `next` return `None`.
     ///
     /// # Panics
     ///
@@ -152,10 +151,7 @@ impl<T: DeserializeOwned> Cursor<T> {
     async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         let options = self.next.clone()?;
         let page = self.api.list(&options).await.and_then(|page| {
-            let token = &page.metadata.continue_token;
-            if !token.is_empty() && !self.tokens.insert(token.clone()) {
-                return Err(ApiError::decode("the server repeats a continue token, so the list would have no end"));
-            }
+            self.tokens.add(&page.metadata.continue_token, page.items.len())?;
             Ok(page)
         });
         self.next = match &page {
