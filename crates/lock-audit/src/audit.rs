@@ -119,8 +119,8 @@ impl Audit {
         if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
     }
 
-    /// Records a watch event. `found` is `None` if the lock was deleted. After this call, the audit assumes that the
-    /// watch reports each version of the lock. The assumption ends with a call of
+    /// Records a watch event. `found` is `None` if the lock was deleted. Unless the event is older than the last observed
+    /// version, the audit then assumes that the watch reports each version of the lock. The assumption ends with a call of
     /// [`watch_is_down`](Self::watch_is_down), or when two reads without a watch event between them return states that
     /// the watch has not reported.
     pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
@@ -136,7 +136,12 @@ impl Audit {
         let is_old = found.zip(known).is_some_and(|(found, known)| {
             found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
         });
-        let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
+        if is_old {
+            // Either the watch lags behind the reads, or the server was restored from a backup. After a restore, the
+            // audit relies on reads until they have returned the current version.
+            return Vec::new();
+        }
+        let findings = self.saw(found, after, now);
         // Set the flag only after processing the event, because the watch does not report changes before its first
         // event.
         (self.is_watched, self.is_behind) = (true, false);

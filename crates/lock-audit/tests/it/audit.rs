@@ -392,3 +392,23 @@ async fn auditor_without_reads_relies_on_the_watch() {
     let reads = server.take_requests().into_iter().filter(|request| request.verb() == Verb::Get);
     assert_eq!(reads.count(), 1);
 }
+
+/// After the server was restored from a backup, the watch reports lower versions, and more than one between two reads.
+#[test]
+fn early_takeover_after_a_restore_is_found() {
+    let mut bench = Bench::new(true);
+    bench.version = 1_000;
+    bench.lead("a", 1, 3);
+    bench.version = 10;
+    let acquired = bench.now.as_secs_f64();
+    for _ in 0..20 {
+        let record = LeaderElectionRecord { renew_time: time(bench.now.as_secs_f64()), ..record("b", 2, acquired) };
+        bench.put(record);
+        bench.pass(0.5);
+    }
+    assert_eq!(bench.audit.summary().terms, 2, "{:?}", bench.findings);
+    bench.faults();
+    bench.put(record("c", 3, bench.now.as_secs_f64()));
+    let faults = bench.faults();
+    assert!(matches!(&faults[..], [Finding::TakenEarly { by, .. }] if by == "c"), "{faults:?}");
+}
