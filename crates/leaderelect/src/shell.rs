@@ -17,6 +17,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use pintle_meta::__private::Mutex;
 use pintle_meta::ObjectKey;
 use pintle_metrics::__private::{caught_payload, text};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
@@ -125,11 +126,12 @@ impl<L: Lock> Shell<L> {
     ///
     /// Panics if called outside the context of a tokio runtime.
     pub(crate) fn start(&self) {
-        // Outside of a runtime, `spawn` panics, and the elections of this `Shell` never begin.
         let mut task = self.task.lock();
         if let Task::Prepared(run) = &mut *task {
+            // Panic before `run` is removed, so that a later call inside a runtime can start the task.
+            let runtime = Handle::current();
             let run = std::mem::replace(run, Box::pin(pending()));
-            *task = Task::Started { _task: AbortOnDropHandle::new(tokio::spawn(run)) };
+            *task = Task::Started { _task: AbortOnDropHandle::new(runtime.spawn(run)) };
         }
     }
 

@@ -1,7 +1,7 @@
 //! Tests of many electors that share one task, one watch and one client.
 
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -486,4 +486,21 @@ fn elector_fails_if_the_runtime_of_its_group_ended() {
     });
     let panic = run.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref::<String>().unwrap(), "the runtime of the election's task has shut down");
+}
+
+/// A run that was polled outside a runtime must not prevent later runs.
+#[test]
+fn elector_leads_after_a_poll_outside_a_runtime() {
+    let (client, config) = (Collection::default().client("a"), LeaseGroupConfig::default());
+    let group = LeaseGroup::new(client, "kube-system", config, &BTreeMap::new(), |_| {}).unwrap();
+    let mut elector = group.elector("shard-0");
+    let stop = CancellationToken::new();
+    let work = || LeaderCallbacks::new(async |_| ());
+    let poll = AssertUnwindSafe(|| elector.run(&stop, work()).now_or_never().map(drop));
+    let panic = catch_unwind(poll).unwrap_err();
+    let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
+    assert!(message.is_some_and(|message| message.contains("Tokio")), "{message:?}");
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let ended = runtime.block_on(elector.run(&stop, work())).unwrap();
+    assert_eq!(ended.reason, EndReason::Completed);
 }
