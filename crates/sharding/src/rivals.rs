@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::StreamExt;
 use pintle_leaderelect::__private::{ListOutage, state_of};
 use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockState, Version};
+use pintle_meta::__private::ContinueTokens;
 use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, PartialObject};
 use tokio::sync::{Mutex, watch};
 
@@ -101,13 +102,15 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
     /// Lists the shard leases of all rivals, and returns their names and states. All pages have the same revision,
     /// which is at least as recent as the request.
     async fn list_rival_leases(&self) -> Result<Vec<(String, LockState)>, ApiError> {
-        let (mut found, mut options) = (Vec::new(), self.options.clone());
+        let (mut found, mut options, mut tokens) = (Vec::new(), self.options.clone(), ContinueTokens::default());
         loop {
             let mut page = self.api.list(&options).await?;
             options.continue_token = String::new();
+            let mut items = 0;
             while let Some(part) = page.next().await {
                 match part? {
                     ListPart::Item(object) => {
+                        items += 1;
                         let metadata = object.decode::<PartialObject>()?.metadata;
                         if metadata.namespace == self.namespace && self.members.borrow().is_rival(&metadata.name) {
                             let state = object.decode().map(|lease| state_of(&lease));
@@ -121,6 +124,7 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             if options.continue_token.is_empty() {
                 return Ok(found);
             }
+            tokens.add(&options.continue_token, items)?;
         }
     }
 }
@@ -134,4 +138,66 @@ fn held_by_unknown(metadata: &ObjectMeta, error: &impl fmt::Display) -> LockStat
     let version = Version { uid: uid.clone(), resource_version: resource_version.clone() };
     // Any write may be a renewal, so use the resourceVersion as the stored data.
     LockState { version, record, raw: Some(resource_version.as_str().into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::ready;
+    use futures_util::{FutureExt, stream};
+    use pintle_leaderelect::{LeaderElector, LeaseLock};
+    use pintle_meta::{ApiResource, ListMeta, RawObject, Resource, WatchEvent, WatchOptions};
+    use pintle_testing::Collection;
+
+    use super::*;
+
+    /// A server whose pages all name the same next page.
+    #[derive(Default)]
+    struct Endless {
+        lists: AtomicU64,
+    }
+
+    impl ListWatch for Endless {
+        type Object = Lease;
+        type Page = stream::Iter<std::vec::IntoIter<Result<ListPart, ApiError>>>;
+        type Events = stream::Empty<Result<WatchEvent<RawObject>, ApiError>>;
+
+        fn api_resource(&self) -> ApiResource {
+            Lease::api_resource()
+        }
+
+        fn namespace(&self) -> Option<&str> {
+            None
+        }
+
+        async fn list(&self, _: &ListOptions) -> Result<Self::Page, ApiError> {
+            if self.lists.fetch_add(1, Ordering::Relaxed) == 10 {
+                return Err(ApiError::timeout("the tenth page"));
+            }
+            let metadata = ListMeta { continue_token: "same".into(), ..ListMeta::default() };
+            Ok(stream::iter(vec![Ok(ListPart::Metadata(metadata))]))
+        }
+
+        fn watch(&self, _: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send {
+            ready(Ok(stream::empty()))
+        }
+    }
+
+    #[test]
+    fn repeated_continue_token_fails_the_list() {
+        let election = LeaderElectionConfig::default();
+        let lock = LeaseLock::new(Collection::default().client("a"), "kube-system", "lock");
+        let rivals = Rivals {
+            api: &Endless::default(),
+            namespace: "kube-system",
+            options: ListOptions::default(),
+            election: &election,
+            members: &watch::Sender::new(Members::new("site", 4)),
+            outage: LeaderElector::new(lock, election.clone()).unwrap().list_outage(),
+            started: AtomicU64::new(0),
+            last: Mutex::default(),
+        };
+        let listed = rivals.list_rival_leases().now_or_never().expect("the server answers at once");
+        let error = listed.map(|found| found.len()).unwrap_err().to_string();
+        assert!(error.contains("repeats a continue token"), "{error}");
+    }
 }
