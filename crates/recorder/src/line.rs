@@ -110,17 +110,18 @@ const LONGEST: u64 = 256;
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
+    /// Returns the approximate number of bytes that this entry takes in memory.
     pub(super) fn size(&self) -> usize {
-        let object = match &self.record {
+        let text = match &self.record {
             Record::Item(RawObject::Json(json))
             | Record::Event(
                 WatchEvent::Added(RawObject::Json(json))
                 | WatchEvent::Modified(RawObject::Json(json))
                 | WatchEvent::Deleted(RawObject::Json(json)),
             ) => json.len(),
-            _ => 0,
+            record => record.written().1.len(),
         };
-        size_of::<Self>() + object
+        size_of::<Self>() + text
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -394,6 +395,28 @@ mod tests {
         let mut tested: Vec<_> = kinds().iter().map(|kind| names(&format!("{kind:?}"))).collect();
         tested.dedup();
         assert_eq!(variants.collect::<Vec<_>>(), tested);
+    }
+
+    /// Otherwise, large entries could exceed the memory limit of the queue to the writer thread.
+    #[test]
+    fn size_of_an_entry_includes_its_text() {
+        let text = "x".repeat(1_000);
+        let bookmark = Bookmark { resource_version: text.clone(), initial_events_end: false };
+        let oversized = Oversized { key: None, uid: text.clone(), resource_version: String::new(), size: 1, limit: 1 };
+        let records = [
+            Record::List((&ListOptions { continue_token: text.clone(), ..ListOptions::default() }).into()),
+            Record::Item(RawObject::Json(text.clone().into())),
+            Record::Item(oversized.into()),
+            Record::Metadata(ListMeta { continue_token: text.clone(), ..ListMeta::default() }),
+            Record::Event(WatchEvent::Bookmark(bookmark)),
+            Record::Event(WatchEvent::Error(Status { message: text.clone(), ..Status::default() }.into())),
+            Record::Failed(Box::new((&ApiError::timeout(text.clone())).into())),
+            Record::Lost(text),
+        ];
+        for record in records {
+            let line = Line { at: Duration::ZERO, call: 1, record };
+            assert!(line.size() >= size_of::<Line>() + 1_000, "{} bytes for {:?}", line.size(), line.record);
+        }
     }
 
     #[test]
