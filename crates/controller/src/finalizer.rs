@@ -16,8 +16,13 @@ use crate::reconciler::{Action, ReconcileError};
 /// Returns the stored object. Returns `None` without sending a request if the object already has the finalizer or is
 /// being deleted. API servers reject new finalizers on an object that is being deleted.
 ///
+/// The patch contains the finalizers of `object` and the new finalizer. A
+/// [transform](pintle_informer::InformerConfig::transform) must therefore not change the finalizers of cached objects.
+///
 /// # Errors
 ///
+/// Returns an error without sending a request if the metadata type of `object` does not
+/// [support finalizers](pintle_meta::Metadata::supports_finalizers).
 /// Returns a conflict error if the object has changed since it was read. After a conflict, reconcile the object again.
 /// Request errors other than conflicts are returned unchanged.
 ///
@@ -55,6 +60,7 @@ pub async fn add_finalizer<T: Object>(
     finalizer: &str,
     options: &WriteOptions,
 ) -> Result<Option<T>, ApiError> {
+    check_type(object).map_err(ApiError::invalid_request)?;
     if object.metadata().is_terminating() || has_finalizer(object, finalizer) {
         return Ok(None);
     }
@@ -70,6 +76,8 @@ pub async fn add_finalizer<T: Object>(
 ///
 /// # Errors
 ///
+/// Returns an error without sending a request if the metadata type of `object` does not
+/// [support finalizers](pintle_meta::Metadata::supports_finalizers).
 /// Returns a conflict error if the object has changed since it was read. After a conflict, reconcile the object again.
 /// Request errors other than conflicts are returned unchanged.
 ///
@@ -82,6 +90,7 @@ pub async fn remove_finalizer<T: Object>(
     finalizer: &str,
     options: &WriteOptions,
 ) -> Result<Option<T>, ApiError> {
+    check_type(object).map_err(ApiError::invalid_request)?;
     if !has_finalizer(object, finalizer) {
         return Ok(None);
     }
@@ -91,6 +100,20 @@ pub async fn remove_finalizer<T: Object>(
         Err(error) if error.is_object_not_found() => Ok(None),
         done => done.map(Some),
     }
+}
+
+/// Checks that the object's type contains the finalizers. The finalizers are written as a whole list, so a write for
+/// another type would delete the finalizers of other controllers.
+#[doc(hidden)]
+pub fn check_type<T: Object>(object: &T) -> Result<(), String> {
+    if object.metadata().supports_finalizers() {
+        return Ok(());
+    }
+    let name = std::any::type_name::<T>();
+    Err(format!(
+        "the metadata of `{name}` does not contain the finalizers of the object; use `ObjectMeta`, or implement \
+         `Metadata::supports_finalizers`, `finalizers` and `is_terminating`"
+    ))
 }
 
 fn has_finalizer(object: &impl Object, finalizer: &str) -> bool {
@@ -187,6 +210,8 @@ impl<A> Finalizer<A> {
     ///
     /// # Errors
     ///
+    /// Returns a terminal error if the metadata type of `object` does not
+    /// [support finalizers](pintle_meta::Metadata::supports_finalizers).
     /// Returns errors from `apply`, from `cleanup` and from the requests. A conflict error means that `object` was
     /// outdated. After a conflict, the controller retries the key, and the metrics count no error.
     ///
@@ -206,6 +231,7 @@ impl<A> Finalizer<A> {
         Apply: Future<Output = Result<Action, ReconcileError>> + Send,
         Clean: Future<Output = Result<Cleanup, ReconcileError>> + Send,
     {
+        check_type(&*object).map_err(ReconcileError::terminal)?;
         if !object.metadata().is_terminating() {
             let stored = add_finalizer(&self.api, &*object, &self.name, &self.options).await?;
             return apply(stored.map_or(object, Arc::new)).await;

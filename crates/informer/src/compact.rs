@@ -92,11 +92,11 @@ impl<T: 'static> Compact<T> {
     where
         T: Serialize,
     {
-        Ok(Self::from_json(&serde_json::to_string(object)?)?)
+        Ok(Self::from_json(&serde_json::to_string(object)?, false)?)
     }
 
-    fn from_json(json: &str) -> serde_json::Result<Self> {
-        Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
+    fn from_json(json: &str, is_from_server: bool) -> serde_json::Result<Self> {
+        Ok(Self { record: Record::new::<T>(json, is_from_server)?, object: PhantomData })
     }
 
     /// Decodes and returns the object. Returns the same `Arc` as a previous call if the object was decoded recently.
@@ -151,7 +151,7 @@ impl<T: Resource> Resource for Compact<T> {
 impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
-        Self::from_json(json.get()).map_err(D::Error::custom)
+        Self::from_json(json.get(), true).map_err(D::Error::custom)
     }
 }
 

@@ -63,7 +63,9 @@ pub struct InformerConfig<T> {
     pub projection: Projection,
     /// A function that changes each object before it is cached. For example, a transform can drop data that a
     /// `projection` cannot select. The transform is also called with the last state of a deleted object. Several
-    /// threads may call the transform at the same time, with different objects.
+    /// threads may call the transform at the same time, with different objects. A transform must not change
+    /// `metadata.finalizers` or `metadata.deletionTimestamp` if a controller writes finalizers with cached objects.
+    /// Otherwise, the controller would delete the finalizers of other controllers.
     ///
     /// If the transform panics on an object, the object is not stored. The last good state, if any, stays in the cache,
     /// and [`undecodable`](crate::Lister::undecodable) lists the object under its original name and namespace. If the

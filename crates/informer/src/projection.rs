@@ -76,13 +76,19 @@ impl Projection {
     ///
     /// # Panics
     ///
-    /// Panics if `path` is a field that an informer needs. Needed fields are the object itself, its `metadata`, and the
-    /// metadata fields `name`, `namespace`, `uid` and `resourceVersion`.
+    /// Panics if `path` is a field that an informer or a controller needs. Needed fields are the object itself, its
+    /// `metadata`, and the metadata fields `name`, `namespace`, `uid`, `resourceVersion`, `deletionTimestamp` and
+    /// `finalizers`. Without `finalizers`, a controller that adds its finalizer would delete the finalizers of other
+    /// controllers.
     #[must_use]
     pub fn without(mut self, path: &[&str]) -> Self {
-        let is_needed =
-            matches!(path, [] | ["metadata"] | ["metadata", "name" | "namespace" | "uid" | "resourceVersion", ..]);
-        assert!(!is_needed, "an informer needs the field at {path:?}");
+        const NEEDED: [&str; 6] = ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "finalizers"];
+        let is_needed = match path {
+            [] | ["metadata"] => true,
+            ["metadata", field, ..] => NEEDED.contains(field),
+            _ => false,
+        };
+        assert!(!is_needed, "informers and controllers need the field at {path:?}");
         self.left_out.push(path.iter().map(|&name| name.to_owned()).collect());
         self
     }

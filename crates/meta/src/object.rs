@@ -192,6 +192,14 @@ pub trait Metadata {
     fn finalizers(&self) -> &[String] {
         &[]
     }
+    /// Returns `true` if [`finalizers`](Self::finalizers) and [`is_terminating`](Self::is_terminating) return the values
+    /// of the stored object. The default is `false`.
+    ///
+    /// A controller writes finalizers only for types that return `true`. For other types, the write would delete the
+    /// finalizers of other controllers, and the controller would never notice the deletion of an object.
+    fn supports_finalizers(&self) -> bool {
+        false
+    }
     /// Returns the owners.
     fn owners(&self) -> Vec<OwnerRef<'_>> {
         Vec::new()

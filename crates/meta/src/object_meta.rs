@@ -206,6 +206,10 @@ impl Metadata for ObjectMeta {
         &self.finalizers
     }
 
+    fn supports_finalizers(&self) -> bool {
+        true
+    }
+
     fn owners(&self) -> Vec<OwnerRef<'_>> {
         self.owner_references.iter().map(OwnerReference::as_ref).collect()
     }

@@ -86,6 +86,10 @@ impl Metadata for ObjectMeta {
         self.finalizers.as_deref().unwrap_or_default()
     }
 
+    fn supports_finalizers(&self) -> bool {
+        true
+    }
+
     fn owners(&self) -> Vec<OwnerRef<'_>> {
         let owners = self.owner_references.iter().flatten();
         let view = owners.map(|owner| OwnerRef {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_controller::{
     Action, CauseReason, Cleanup, EventChange, KeyCause, ReconcileError, ReconcileRequest, add_finalizer,
-    remove_finalizer,
+    check_finalizers, remove_finalizer,
 };
 use pintle_leaderelect::Leadership;
 use pintle_meta::__private::Mutex;
@@ -69,6 +69,9 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// finalizer after the cleanup is complete.
     async fn clean_up(&self, object: Arc<K>, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let functions = &self.functions;
+        if functions.finalizer.is_some() {
+            check_finalizers(&*object).map_err(ReconcileError::terminal)?;
+        }
         let Some(finalizer) = self.present_finalizer(object.metadata()) else { return Ok(Action::await_change()) };
         let (key, leadership) = (request.key.clone(), request.leadership.clone());
         let context = Context::new(self.shared.clone(), request, Some(object.clone()));
@@ -172,6 +175,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// by the server.
     async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };
+        check_finalizers(&*object).map_err(ReconcileError::terminal)?;
         let (api, options) = (self.api(), self.write_options());
         match within_term(leadership, add_finalizer(&api, &*object, finalizer, &options)).await? {
             None => Ok(object),

@@ -385,6 +385,9 @@ impl<K: Resource> ControllerBuilder<K> {
     /// Adds a finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
     /// object is deleted. A finalizer has a domain-qualified name, such as `example.com/dns`. A controller can have
     /// only one finalizer. If a controller has two finalizers or an invalid finalizer, the manager does not start.
+    ///
+    /// If the metadata type of `K` does not [support finalizers](pintle_meta::Metadata::supports_finalizers), each
+    /// reconciliation fails with a terminal error.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
         let finalizer = finalizer.into();
         if !names::is_finalizer(&finalizer) {

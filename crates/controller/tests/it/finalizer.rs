@@ -8,8 +8,10 @@ use pintle_controller::predicate::DesiredStateChanged;
 use pintle_controller::{
     Action, Cleanup, Controller, Finalizer, Kind, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
 };
-use pintle_meta::{DeleteOptions, ObjectApi, Reason, Status, StatusCause, StatusDetails, WriteOptions};
-use pintle_testing::Outcome;
+use pintle_meta::{DeleteOptions, Metadata, ObjectApi, Reason, Status, StatusCause, StatusDetails, WriteOptions};
+use pintle_testing::{Collection, Outcome};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::recorder::{pass, run};
 use crate::support::{Site, informer, key, sites_named};
@@ -140,4 +142,53 @@ async fn page_of_a_proxy_removes_no_finalizer() {
     client.faults().next([Outcome::Fails(page.into())]);
     assert!(remove_finalizer(&client, &object, DNS, &options).await.unwrap_err().is_not_found());
     assert!(remove_finalizer(&client, &object, DNS, &options).await.unwrap().is_some());
+}
+
+/// Metadata without finalizers, as in the example of [`Metadata`].
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    name: String,
+    namespace: String,
+    uid: String,
+    resource_version: String,
+}
+
+impl Metadata for Identity {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct SlimSite {
+    metadata: Identity,
+}
+pintle_meta::resource!(SlimSite, "example.com/v1", "Site", "sites", Namespaced);
+
+#[tokio::test]
+async fn finalizers_that_the_type_lacks_are_not_replaced() {
+    let (sites, options) = (Collection::<SlimSite>::default(), WriteOptions::default());
+    sites.put_raw(json!({"metadata": {"name": "a", "namespace": "ns", "finalizers": [OTHER]}}));
+    let site = Arc::new(sites.get(&key("a")).await.unwrap());
+    let before = sites.requests().len();
+    let finalizer = Finalizer::new(sites.clone(), DNS);
+    let apply = async |_| Ok(Action::await_change());
+    let reconciled = finalizer.reconcile(site.clone(), apply, async |_| Ok(Cleanup::Done)).await.unwrap_err();
+    assert!(reconciled.is_terminal(), "{reconciled}");
+    let added = add_finalizer(&sites, &*site, DNS, &options).await.unwrap_err();
+    let removed = remove_finalizer(&sites, &*site, DNS, &options).await.unwrap_err();
+    for error in [reconciled.to_string(), added.to_string(), removed.to_string()] {
+        assert!(error.contains("`Metadata::supports_finalizers`"), "{error}");
+    }
+    assert_eq!(sites.requests().len(), before);
 }

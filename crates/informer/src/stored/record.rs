@@ -420,6 +420,10 @@ impl<T> Metadata for Record<T> {
         &self.more().finalizers
     }
 
+    fn supports_finalizers(&self) -> bool {
+        true
+    }
+
     fn owners(&self) -> Vec<OwnerRef<'_>> {
         self.more().owners()
     }

@@ -242,9 +242,10 @@ impl<'de> Deserialize<'de> for Whole {
 }
 
 #[test]
-fn projection_of_identity_fields_panics() {
-    for path in [&[][..], &["metadata"], &["metadata", "name"], &["metadata", "uid"], &["metadata", "resourceVersion"]]
-    {
+fn projection_of_needed_fields_panics() {
+    let fields = ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "finalizers"];
+    let needed = fields.map(|field| vec!["metadata", field]);
+    for path in [vec![], vec!["metadata"]].iter().chain(&needed) {
         assert!(std::panic::catch_unwind(|| Projection::whole().without(path)).is_err(), "{path:?}");
     }
 }

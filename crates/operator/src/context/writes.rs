@@ -308,9 +308,7 @@ impl<K: Resource> Context<K> {
         let preconditions = Preconditions { uid: Some(object.uid().into()), ..Preconditions::default() };
         // By default, the API server keeps the Pods of a deleted Job. A policy would replace the policy of an earlier
         // deletion, which the API server has stored as a finalizer.
-        let has_policy = |name: &String| ["orphan", "foregroundDeletion"].contains(&name.as_str());
-        let is_deleted = object.metadata().finalizers().iter().any(has_policy);
-        let propagation_policy = (!is_deleted).then_some(PropagationPolicy::Background);
+        let propagation_policy = (!self.has_policy(&**object).await?).then_some(PropagationPolicy::Background);
         let options =
             DeleteOptions { preconditions: Some(preconditions), propagation_policy, ..DeleteOptions::default() };
         let deletion = self.within_term(self.cluster().api::<T>().delete(object.key(), &options)).await;
@@ -334,6 +332,20 @@ impl<K: Resource> Context<K> {
         }
         self.applied(|applied| applied.forget(&(TypeId::of::<T>(), object.key(), false)));
         Ok(())
+    }
+
+    /// Returns `true` if an earlier deletion of the object has set a propagation policy.
+    async fn has_policy<T: Resource>(&self, object: &T) -> Result<bool> {
+        let is_policy = |name: &String| ["orphan", "foregroundDeletion"].contains(&name.as_str());
+        if object.metadata().supports_finalizers() {
+            return Ok(object.metadata().finalizers().iter().any(is_policy));
+        }
+        // The type of the object lacks the finalizers, so read them from the server.
+        match self.cluster().api::<T>().metadata_only().get(object.key()).await {
+            Ok(stored) => Ok(stored.metadata.finalizers.iter().any(is_policy)),
+            Err(error) if error.is_object_not_found() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn compare<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> Comparison {

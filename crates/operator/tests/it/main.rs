@@ -13,6 +13,7 @@ mod replicas;
 mod serve;
 #[cfg(unix)]
 mod signal;
+mod slim;
 mod support;
 mod terms;
 mod undecodable;
