@@ -4,9 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_leaderelect::Leadership;
 use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
-use crate::reconciler::{Action, ReconcileError};
+use crate::key::RequestKey;
+use crate::reconciler::{Action, ReconcileError, ReconcileRequest};
 
 /// Adds a finalizer to an object with a patch request, like controller-runtime's `controllerutil.AddFinalizer`.
 ///
@@ -18,6 +20,9 @@ use crate::reconciler::{Action, ReconcileError};
 ///
 /// The patch contains the finalizers of `object` and the new finalizer. A
 /// [transform](pintle_informer::InformerConfig::transform) must therefore not change the finalizers of cached objects.
+///
+/// With leader election, pass the future to [`Leadership::run`], as [`Finalizer`] does. Otherwise, a reconciliation that
+/// has blocked its thread can send the patch after its leadership term.
 ///
 /// # Errors
 ///
@@ -70,7 +75,8 @@ pub async fn add_finalizer<T: Object>(
 }
 
 /// Removes a finalizer from an object with the same kind of patch as [`add_finalizer`]. If the object is being deleted
-/// and this was its last finalizer, the server removes the object.
+/// and this was its last finalizer, the server removes the object. With leader election, pass the future to
+/// [`Leadership::run`].
 ///
 /// Returns the updated object. Returns `None` if the object does not exist or does not have the finalizer.
 ///
@@ -170,7 +176,7 @@ pub enum Cleanup {
 ///     request: ReconcileRequest,
 /// ) -> Result<Action, ReconcileError> {
 ///     let Some(site) = sites.get(&request.key) else { return Ok(Action::await_change()) };
-///     finalizer.reconcile(site, publish, retire).await
+///     finalizer.reconcile(&request, site, publish, retire).await
 /// }
 ///
 /// async fn publish(site: Arc<Website>) -> Result<Action, ReconcileError> {
@@ -205,35 +211,43 @@ impl<A> Finalizer<A> {
     /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
     /// deleted and has the finalizer. Does nothing if the object is being deleted but does not have the finalizer.
     ///
+    /// `request` is the request of this reconciliation. If its leadership term has ended, `reconcile` does not write the
+    /// finalizer, even if `cleanup` has blocked its thread past the end of the term.
+    ///
     /// `apply` receives the stored object, which already contains the finalizer. If removing the finalizer fails,
     /// `cleanup` is called again, even though it has already completed.
     ///
     /// # Errors
     ///
     /// Returns a terminal error if the metadata type of `object` does not
-    /// [support finalizers](pintle_meta::Metadata::supports_finalizers).
-    /// Returns errors from `apply`, from `cleanup` and from the requests. A conflict error means that `object` was
+    /// [support finalizers](pintle_meta::Metadata::supports_finalizers). Returns
+    /// [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended before a write. Returns
+    /// errors from `apply`, from `cleanup` and from the requests. A conflict error means that `object` was
     /// outdated. After a conflict, the controller retries the key, and the metrics count no error.
     ///
     /// # Cancel safety
     ///
     /// The finalizer is stored before `apply` is called, and is not removed before `cleanup` has completed. `apply` and
     /// `cleanup` determine all other effects of dropping the future.
-    pub async fn reconcile<T, Apply, Clean>(
+    pub async fn reconcile<K, T, Apply, Clean>(
         &self,
+        request: &ReconcileRequest<K>,
         object: Arc<T>,
         apply: impl FnOnce(Arc<T>) -> Apply + Send,
         cleanup: impl FnOnce(Arc<T>) -> Clean + Send,
     ) -> Result<Action, ReconcileError>
     where
+        K: RequestKey,
         T: Object,
         A: ObjectApi<T>,
         Apply: Future<Output = Result<Action, ReconcileError>> + Send,
         Clean: Future<Output = Result<Cleanup, ReconcileError>> + Send,
     {
         check_type(&*object).map_err(ReconcileError::terminal)?;
+        let leadership = request.leadership.as_ref();
         if !object.metadata().is_terminating() {
-            let stored = add_finalizer(&self.api, &*object, &self.name, &self.options).await?;
+            let addition = add_finalizer(&self.api, &*object, &self.name, &self.options);
+            let stored = within_term(leadership, addition).await?;
             return apply(stored.map_or(object, Arc::new)).await;
         }
         if !has_finalizer(&*object, &self.name) {
@@ -242,9 +256,22 @@ impl<A> Finalizer<A> {
         match cleanup(object.clone()).await? {
             Cleanup::NotYet(after) => Ok(Action::requeue_after(after)),
             Cleanup::Done => {
-                remove_finalizer(&self.api, &*object, &self.name, &self.options).await?;
+                let removal = remove_finalizer(&self.api, &*object, &self.name, &self.options);
+                within_term(leadership, removal).await?;
                 Ok(Action::await_change())
             }
         }
+    }
+}
+
+/// Runs `write`, but drops it when the leadership term ends. Code that blocks its thread may continue after the term,
+/// but writes no more finalizers.
+async fn within_term<R>(
+    leadership: Option<&Leadership>,
+    write: impl Future<Output = Result<R, ApiError>>,
+) -> Result<R, ReconcileError> {
+    match leadership {
+        None => Ok(write.await?),
+        Some(leadership) => Ok(leadership.run(write).await??),
     }
 }

@@ -60,7 +60,7 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
             let (site, finalizer, asked) = (lister.get(&request.key), finalizer.clone(), asked.clone());
             async move {
                 let Some(site) = site else { return Ok(Action::await_change()) };
-                finalizer.reconcile(site, |site| asked.apply(site), |_| asked.cleanup()).await
+                finalizer.reconcile(&request, site, |site| asked.apply(site), |_| asked.cleanup()).await
             }
         });
     let _running = run(&controller).await;
@@ -183,7 +183,9 @@ async fn finalizers_that_the_type_lacks_are_not_replaced() {
     let before = sites.requests().len();
     let finalizer = Finalizer::new(sites.clone(), DNS);
     let apply = async |_| Ok(Action::await_change());
-    let reconciled = finalizer.reconcile(site.clone(), apply, async |_| Ok(Cleanup::Done)).await.unwrap_err();
+    let request = ReconcileRequest::new(key("a"));
+    let reconciled = finalizer.reconcile(&request, site.clone(), apply, async |_| Ok(Cleanup::Done)).await;
+    let reconciled = reconciled.unwrap_err();
     assert!(reconciled.is_terminal(), "{reconciled}");
     let added = add_finalizer(&sites, &*site, DNS, &options).await.unwrap_err();
     let removed = remove_finalizer(&sites, &*site, DNS, &options).await.unwrap_err();

@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_controller::{Action, Controller, ControllerConfig, Manager, QueueSetup, Trigger};
+use pintle_controller::{
+    Action, Cleanup, Controller, ControllerConfig, Finalizer, Manager, QueueSetup, ReconcileError, ReconcileRequest,
+    Trigger,
+};
 use pintle_leaderelect::{Clocks, LeaderElectionConfig, Lease, Now, SystemClocks};
-use pintle_meta::ObjectKey;
+use pintle_meta::{DeleteOptions, ObjectApi, ObjectKey};
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use super::replica;
 use crate::log::Log;
 use crate::recorder::{Recorder, pass};
-use crate::support::{elector, elector_of, sites_named, take_lease_over};
+use crate::support::{elector, elector_of, informer, key, sites_named, take_lease_over};
 
 #[tokio::test(start_paused = true)]
 async fn standby_reconciles_all_objects_after_the_leader_is_killed() {
@@ -123,4 +126,45 @@ async fn calls_of_partitioned_leader_end_before_the_successor_starts() {
     }
     assert!(!both, "two replicas reconciled at the same time");
     assert_eq!((a.calls.running(), b.calls.running()), (0, 1));
+}
+
+/// The code before each write of a finalizer blocks its thread until the term has ended.
+#[tokio::test(start_paused = true)]
+async fn finalizer_is_not_written_after_the_term() {
+    for is_deleted in [false, true] {
+        let (leases, sites, clock) = (Collection::<Lease>::default(), sites_named(&["x"]), Arc::<Jumps>::default());
+        if is_deleted {
+            sites.change(&key("x"), |site| site.metadata.finalizers.push("example.com/dns".into()));
+            sites.delete(&key("x"), &DeleteOptions::default()).await.unwrap();
+        }
+        let (informer, finalizer) = (informer(&sites), Finalizer::new(sites.client("dns"), "example.com/dns"));
+        let (lister, finalizer, jumps) = (informer.lister(), Arc::new(finalizer), clock.clone());
+        let controller = Controller::of(&informer).reconciler(move |request: ReconcileRequest| {
+            let (site, finalizer, jumps) = (lister.get(&request.key), finalizer.clone(), jumps.clone());
+            async move {
+                if jumps.1.load(Ordering::Relaxed) {
+                    // The next term may write the finalizer.
+                    return Ok(Action::await_change());
+                }
+                let block = || jumps.1.store(true, Ordering::Relaxed);
+                if !is_deleted {
+                    block();
+                }
+                let apply = async |_| Err(ReconcileError::terminal("applied after the term"));
+                let cleanup = async |_| {
+                    block();
+                    Ok(Cleanup::Done)
+                };
+                finalizer.reconcile(&request, site.unwrap(), apply, cleanup).await
+            }
+        });
+        let config = LeaderElectionConfig { clocks: clock.clone(), ..LeaderElectionConfig::default() };
+        let manager = Manager::new().controller(controller).leader_election(elector_of(&leases.client("a"), config));
+        let task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
+        pass(1.0).await;
+        task.abort();
+        assert!(clock.1.load(Ordering::Relaxed), "the reconciler was called");
+        let patches = sites.requests().iter().filter(|request| request.to_string().contains("PATCH")).count();
+        assert_eq!(patches, 0, "is_deleted: {is_deleted}");
+    }
 }
