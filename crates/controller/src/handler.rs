@@ -59,6 +59,8 @@ impl<T: Object> Handler<T> for EnqueueObject {
 /// ignored. The uid is ignored because a re-created owner must also handle the dependents of the deleted owner. For an
 /// update, the handler returns the owners from both the old and the new state of the object.
 ///
+/// API servers do not validate the names in owner references, so the handler skips owners that cannot exist.
+///
 /// # Examples
 ///
 /// ```
@@ -109,7 +111,11 @@ impl EnqueueOwner {
         for owner in dependent.owners() {
             let matches = owner.kind == self.kind && owner.group() == self.group;
             if matches && (owner.controller || !self.controllers_only) {
-                enqueue(ObjectKey::new(namespace, owner.name));
+                let key = ObjectKey::new(namespace, owner.name);
+                // API servers do not validate the name of an owner. A request with an impossible name always fails.
+                if key.is_possible(self.scope) {
+                    enqueue(key);
+                }
             }
         }
     }
@@ -227,6 +233,17 @@ mod tests {
         let all = EnqueueOwner { controllers_only: false, ..handler };
         assert_eq!(keys(&all, &object), ["ns/old-version", "ns/no-controller"]);
         assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Cluster)), &object), ["old-version"]);
+    }
+
+    #[test]
+    fn impossible_owner_is_skipped() {
+        let owners = ["", ".", "..", "a/b", "a%b", "a"].map(|name| owner("example.com/v1", "Website", name, true));
+        let object = added(dependent(owners.clone().into()));
+        assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Namespaced)), &object), ["ns/a"]);
+        let metadata = ObjectMeta { owner_references: owners.into(), ..ObjectMeta::new("", "dependent") };
+        let object = added(Arc::new(DynamicObject { metadata, ..DynamicObject::default() }));
+        assert!(keys(&EnqueueOwner::new(&sites(Scope::Namespaced)), &object).is_empty(), "no namespace");
+        assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Cluster)), &object), ["a"]);
     }
 
     #[test]

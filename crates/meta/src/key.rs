@@ -5,7 +5,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
+
 use thiserror::Error;
+
+use crate::scope::Scope;
 
 /// The namespace and name of an object, which identify it among the objects of its resource. A key is written as
 /// `namespace/name`, or as `name` for a cluster-scoped object.
@@ -70,9 +73,30 @@ impl ObjectKey {
         &self.text[self.name_at as usize..]
     }
 
+    /// Returns `true` if an object of a resource with this scope can have this key. Names from other objects, such as
+    /// the name in an owner reference, can be impossible.
+    #[doc(hidden)]
+    pub fn is_possible(&self, scope: Scope) -> bool {
+        let is_segment = |text: &str| !text.is_empty() && segment_fault(text).is_none();
+        self.namespace().is_some() == (scope == Scope::Namespaced)
+            && self.namespace().is_none_or(is_segment)
+            && is_segment(self.name())
+    }
+
     /// Returns the key in the form `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+}
+
+/// Returns why `text` is not a valid segment of a URL path, or `None` if it is valid. API servers reject the names of
+/// objects that are not valid segments.
+pub fn segment_fault(text: &str) -> Option<&'static str> {
+    match text {
+        "." | ".." => Some("it may not be \".\" or \"..\""),
+        _ if text.contains('/') => Some("it may not contain \"/\""),
+        _ if text.contains('%') => Some("it may not contain \"%\""),
+        _ => None,
     }
 }
 
@@ -189,6 +213,19 @@ mod tests {
         assert_ne!(odd, plain);
         assert_ne!(odd.cmp(&plain), std::cmp::Ordering::Equal);
         assert_eq!(odd, ObjectKey::cluster("a/b"));
+    }
+
+    #[test]
+    fn possible_key_fits_scope_and_path() {
+        let cluster = |name| ObjectKey::cluster(name).is_possible(Scope::Cluster);
+        assert!(cluster("a") && cluster("system:node") && cluster("..."));
+        for name in ["", ".", "..", "a/b", "a%b"] {
+            assert!(!cluster(name) && !ObjectKey::new("a", name).is_possible(Scope::Namespaced), "{name:?}");
+        }
+        assert!(ObjectKey::new("a", "b").is_possible(Scope::Namespaced));
+        assert!(!ObjectKey::new("..", "b").is_possible(Scope::Namespaced));
+        assert!(!ObjectKey::new("a", "b").is_possible(Scope::Cluster));
+        assert!(!ObjectKey::cluster("b").is_possible(Scope::Namespaced));
     }
 
     #[test]

@@ -103,6 +103,7 @@ pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
 pub mod __private {
     pub use crate::brackets::{Brackets, End, Shape};
     pub use crate::continue_tokens::ContinueTokens;
+    pub use crate::key::segment_fault;
     pub use crate::null::or_empty;
     pub use crate::selector::{is_dns_label, is_dns_part, is_dns_subdomain, quoted};
     pub use crate::sync::{Mutex, RwLock};

@@ -10,7 +10,7 @@ use pintle_controller::{
 };
 use pintle_leaderelect::Leadership;
 use pintle_meta::__private::Mutex;
-use pintle_meta::{Metadata, Object, ObjectKey, Resource, WriteOptions};
+use pintle_meta::{Metadata, Object, ObjectKey, Resource, ResourceScope, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -131,7 +131,9 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             // other operators.
             return Ok(Action::await_change());
         }
-        if !self.shared.is_selective && self.was_deleted(&request) {
+        // A request for an impossible key, which a mapping function or a trigger can add, would always fail.
+        let is_possible = request.key.is_possible(K::Scope::SCOPE);
+        if !is_possible || !self.shared.is_selective && self.was_deleted(&request) {
             return self.gone(request).await;
         }
         let Some(stored) = self.api().metadata_only().get_opt(&request.key).await? else {

@@ -33,16 +33,6 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns why `text` is not a valid path segment, or `None` if it is valid.
-pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
-    match text {
-        _ if is_dots(text) => Some("it may not be \".\" or \"..\""),
-        _ if text.contains('/') => Some("it may not contain \"/\""),
-        _ if text.contains('%') => Some("it may not contain \"%\""),
-        _ => None,
-    }
-}
-
 /// Decodes and normalizes the path of a URI, and keeps a trailing slash. Returns why the path cannot be used if a segment
 /// is not UTF-8, or if decoding a segment would change the meaning of the path.
 pub(crate) fn decode(path: &str) -> Result<String, String> {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue, PROXY_AUTHORIZATION, SET_COOKIE};
 use http::{HeaderMap, Method};
+use pintle_meta::__private::segment_fault;
 use pintle_meta::redacted_url;
 use pintle_ratelimit::{ItemBackoffConfig, Throttle, TokioClock};
 use serde::Serialize;
@@ -226,7 +227,7 @@ impl Request {
             return self.keep(InvalidRequest::AlreadySet { part: PART, first, second: joined });
         }
         for segment in &segments {
-            if let Some(why) = path::segment_fault(segment.as_ref()) {
+            if let Some(why) = segment_fault(segment.as_ref()) {
                 let value = segment.as_ref().into();
                 return self.keep(InvalidRequest::Segment { part: PART, value, why });
             }
@@ -471,7 +472,7 @@ impl Request {
         if let Some(first) = slot(&mut self).clone() {
             return self.keep(InvalidRequest::AlreadySet { part, first, second: value });
         }
-        if let Some(why) = path::segment_fault(&value) {
+        if let Some(why) = segment_fault(&value) {
             return self.keep(InvalidRequest::Segment { part, value, why });
         }
         *slot(&mut self) = Some(value);

@@ -9,6 +9,7 @@ mod http;
 mod install;
 mod lifecycle;
 mod one_name;
+mod owners;
 mod replicas;
 mod serve;
 #[cfg(unix)]

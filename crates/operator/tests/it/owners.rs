@@ -1,0 +1,80 @@
+//! Tests of owner references that other programs or the reconciler wrote.
+
+use std::sync::Arc;
+
+use pintle_controller::Trigger;
+use pintle_meta::{ObjectKey, OwnerReference, WriteOptions};
+use pintle_operator::{Action, Context, Controller};
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::support::{ConfigMap, Running, Website, World, map, soon};
+
+fn owned_by(name: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: "example.com/v1".into(),
+        kind: "Website".into(),
+        name: name.into(),
+        uid: "no-such-uid".into(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}
+
+/// The children with impossible owner names are stored before the child of `missing`, and the controller processes one
+/// key at a time.
+#[tokio::test]
+async fn owner_with_an_impossible_name_is_never_reconciled() {
+    let world = World::with_site("blog").await;
+    let ((called, mut calls), (left, mut gone)) = (unbounded_channel(), unbounded_channel());
+    let controller = Controller::<Website>::new()
+        .owns::<ConfigMap>()
+        .gone(move |key, _| {
+            let sent = left.send(key);
+            async move { Ok(sent?) }
+        })
+        .reconcile(move |_: Arc<Website>, _: Context<Website>| {
+            let sent = called.send(());
+            async move { Ok(sent.map(|()| Action::await_change())?) }
+        });
+    let manager = world.manager().controller(controller);
+    let status = manager.status();
+    let running = Running::start(manager);
+    soon(calls.recv()).await.unwrap();
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    for (number, owner) in ["a/b", "a%b", "..", "missing"].into_iter().enumerate() {
+        let mut child = map(&format!("child-{number}"), "a", "b");
+        // The finalizer prevents that the garbage collector deletes the child.
+        child.metadata.finalizers.push("example.com/keep".into());
+        child.metadata.owner_references.push(owned_by(owner));
+        maps.create(&child, &WriteOptions::default()).await.unwrap();
+    }
+    assert_eq!(soon(gone.recv()).await.unwrap(), ObjectKey::new("default", "missing"));
+    let failing = status.controller("website").unwrap().most_failing(10);
+    assert!(failing.is_empty(), "{}", failing[0]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn object_with_an_impossible_key_is_gone() {
+    let world = World::with_site("blog").await;
+    let ((left, mut gone), trigger) = (unbounded_channel(), Trigger::new());
+    let controller = Controller::<Website>::new()
+        .source(trigger.clone())
+        .gone(move |key, _| {
+            let sent = left.send(key);
+            async move { Ok(sent?) }
+        })
+        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    let impossible = [
+        ObjectKey::new("default", "a%b"),
+        ObjectKey::new("default", ".."),
+        ObjectKey::new("a/b", "c"),
+        ObjectKey::cluster("blog"),
+    ];
+    for key in impossible {
+        trigger.trigger(key.clone());
+        assert_eq!(soon(gone.recv()).await.unwrap(), key);
+    }
+    running.stop().await.unwrap();
+}
