@@ -140,10 +140,13 @@ fn check_owner<T: Resource>(
 fn add_owner(metadata: &mut Map<String, Value>, owner: &OwnerReference) -> Result<(), ReconcileError> {
     let encoded = serde_json::to_value(owner).map_err(ReconcileError::terminal)?;
     let owners = metadata.entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
-    if let Value::Array(owners) = owners
-        && !owners.iter().any(|present| present["uid"] == owner.uid)
-    {
-        owners.push(encoded);
+    if let Value::Array(owners) = owners {
+        match owners.iter_mut().find(|present| present["uid"] == owner.uid) {
+            None => owners.push(encoded),
+            // Without the field, the child would have no controller.
+            Some(present) if present["controller"] != true => *present = encoded,
+            Some(_) => {}
+        }
     }
     Ok(())
 }
@@ -185,6 +188,18 @@ mod tests {
         let owner = json!({"apiVersion": "", "kind": "Website", "name": "blog", "uid": "u"});
         let metadata = json!({"name": "web", "namespace": "team-a", "ownerReferences": [owner]});
         assert_eq!(configuration, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    }
+
+    #[test]
+    fn plain_reference_to_the_owner_is_replaced() {
+        let controller = OwnerReference { controller: Some(true), ..owner() };
+        let other = OwnerReference { uid: "other".into(), ..owner() };
+        let mut child = map("", "web");
+        for plain in [None, Some(false)].map(|controller| OwnerReference { controller, ..owner() }) {
+            child.metadata.owner_references = vec![plain, other.clone()];
+            let (_, configuration) = of_child(&child, Some("team-a"), Some(&controller)).unwrap();
+            assert_eq!(configuration["metadata"]["ownerReferences"], json!([controller, other]));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pintle_meta::{ObjectKey, OwnerReference, WriteOptions};
 use pintle_operator::{Action, Context, Controller};
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::support::{ConfigMap, Running, Website, World, map, soon};
+use crate::support::{ConfigMap, Running, Website, World, eventually, map, soon};
 
 fn owned_by(name: &str) -> OwnerReference {
     OwnerReference {
@@ -77,4 +77,23 @@ async fn object_with_an_impossible_key_is_gone() {
         assert_eq!(soon(gone.recv()).await.unwrap(), key);
     }
     running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn plain_reference_to_the_owner_becomes_a_controller_reference() {
+    let world = World::with_site("blog").await;
+    let controller =
+        Controller::<Website>::new().owns::<ConfigMap>().reconcile(async |_: Arc<Website>, cx: Context<Website>| {
+            let mut child = map("blog", "a", "b");
+            let owner = cx.owner_reference().unwrap();
+            let plain = OwnerReference { controller: None, block_owner_deletion: None, ..owner };
+            child.metadata.owner_references.push(plain);
+            cx.apply(child).await?;
+            Ok(Action::await_change())
+        });
+    let running = Running::start(world.manager().controller(controller));
+    let child = eventually("the child exists", async || world.child("blog").await.ok()).await;
+    running.stop().await.unwrap();
+    let owner = OwnerReference::controller_of(&world.site("blog").await);
+    assert_eq!(child.metadata.owner_references, [owner]);
 }
