@@ -258,7 +258,9 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`apply`](Self::apply), and `AlreadyExists` if the object already exists.
+    /// Returns the same errors as [`apply`](Self::apply), and `AlreadyExists` if the object already exists. Unlike `apply`,
+    /// this method does not check that the reconciled object still exists: the garbage collector deletes a child whose
+    /// owner is gone.
     ///
     /// # Cancel safety
     ///
