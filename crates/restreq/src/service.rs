@@ -76,5 +76,8 @@ fn is_long_running(uri: &Uri) -> bool {
     let is_streamed = |segment| matches!(segment, "attach" | "exec" | "log" | "portforward" | "proxy" | "watch");
     let mut parameters = uri.query().unwrap_or_default().split('&');
     uri.path().split('/').any(is_streamed)
-        || parameters.any(|parameter| matches!(parameter.split_once('='), Some(("watch", "1" | "true"))))
+        || parameters.any(|parameter| match parameter.split_once('=').unwrap_or((parameter, "")) {
+            ("watch", value) => !matches!(value, "0" | "false"),
+            _ => false,
+        })
 }

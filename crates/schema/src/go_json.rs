@@ -20,13 +20,13 @@ pub(super) fn plain_number(number: Number) -> Number {
 }
 
 /// Returns the number that Go decodes: a signed 64-bit integer if `number` has no fraction and no exponent and fits, and
-/// a float otherwise. A negative zero becomes 0.
+/// a float otherwise. A float that Go writes as an integer above the range of `i64` becomes this integer, so it equals the
+/// stored number. A negative zero becomes 0, because Go reads the stored `-0` back as an integer.
 pub(super) fn decoded_number(number: Number) -> Number {
-    match number.as_f64() {
-        _ if number.is_i64() => number,
-        // Go reads the stored number back as an integer.
-        Some(0.0) => 0.into(),
-        float => float.and_then(Number::from_f64).unwrap_or(number),
+    let Some(float) = number.as_f64().filter(|_| !number.is_i64()) else { return number };
+    match float.to_string().parse::<u64>() {
+        Ok(whole) if i64::try_from(whole).is_err() => whole.into(),
+        _ => Number::from_f64(float + 0.0).unwrap_or(number),
     }
 }
 

@@ -101,6 +101,7 @@ mod tests {
     fn multiples_are_validated_as_in_go() {
         for (factor, value, factor_in_error) in [
             (json!(0.5), json!(1.5), None),
+            (json!(0.5), json!(0.0), None),
             (json!(0.5), json!(1.25), Some("0.5")),
             (json!(0.1), json!(0.3), None),
             (json!(2), json!(4), None),

@@ -83,13 +83,38 @@ pub fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     )]
 }
 
-/// Returns `true` if two objects differ, ignoring timestamps in managed fields.
+/// Returns `true` if two objects differ in their JSON text, ignoring timestamps in managed fields. The float `1.0`, which
+/// is written as `1`, equals the integer.
 pub fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");
         members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
     }
-    !rest(new).eq(rest(old)) || without_times(new) != without_times(old)
+    !all_same(rest(new), rest(old)) || without_times(new) != without_times(old)
+}
+
+fn all_same<'a>(
+    mut new: impl Iterator<Item = (&'a Text, &'a Json)>,
+    mut old: impl Iterator<Item = (&'a Text, &'a Json)>,
+) -> bool {
+    loop {
+        match (new.next(), old.next()) {
+            (Some((name, new)), Some((other, old))) if name == other && is_same(new, old) => {}
+            (None, None) => return true,
+            _ => return false,
+        }
+    }
+}
+
+fn is_same(new: &Json, old: &Json) -> bool {
+    match (new, old) {
+        (Json::Object(new), Json::Object(old)) => all_same(new.iter(), old.iter()),
+        (Json::Array(new), Json::Array(old)) => {
+            new.len() == old.len() && new.iter().zip(old).all(|(new, old)| is_same(new, old))
+        }
+        (Json::Number(_), Json::Number(_)) => new == old || new.is_f64() && new.to_string() == old.to_string(),
+        _ => new == old,
+    }
 }
 
 fn without_times(object: &Json) -> Option<Json> {

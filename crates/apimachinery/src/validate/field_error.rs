@@ -63,7 +63,7 @@ struct Shown<'a>(&'a Json);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_f64().filter(|_| self.0.is_f64()) {
+        match self.0.as_f64().filter(|_| !self.0.is_i64()) {
             Some(float) => f.write_str(&go_float(float)),
             None => self.0.fmt(f),
         }

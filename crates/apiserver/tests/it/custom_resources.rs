@@ -174,3 +174,37 @@ async fn reordering_a_keyed_list_does_not_revalidate_it() {
         assert_eq!(written.code, code, "{ports}: {}", message(&written));
     }
 }
+
+/// The expected generations and versions are from kube-apiserver 1.36.1.
+#[tokio::test]
+async fn float_differs_from_an_integer_until_it_is_stored() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let served = json!({
+        "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
+    });
+    create(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition_of("Gadget", served)).await;
+    server.settle().await;
+    let mut last = create(&server, GADGETS, gadget(json!({"spec": {"n": 1}}))).await;
+    for (part, body, generation, is_written) in [
+        ("/status", r#"{"status": {"n": 1.0}}"#, 1, true),
+        ("/status", r#"{"status": {"n": 1.0}}"#, 1, false),
+        ("", r#"{"spec": {"n": 1.0}}"#, 2, true),
+        ("", r#"{"spec": {"n": 1.0}}"#, 3, true),
+        ("", r#"{"spec": {"n": 1}}"#, 3, false),
+        ("", r#"{"spec": {"n": 1e19}}"#, 4, true),
+        ("", r#"{"spec": {"n": 1e19}}"#, 4, false),
+        ("", r#"{"spec": {"n": 0}}"#, 5, true),
+        ("", r#"{"spec": {"n": 0.0}}"#, 6, true),
+        ("/status", r#"{"status": {"n": [2.0, {"m": 3.0}]}}"#, 6, true),
+        ("/status", r#"{"status": {"n": [2.0, {"m": 3.0}]}}"#, 6, false),
+    ] {
+        let headers = [("content-type", "application/merge-patch+json")];
+        let answer = read(send(&server, Method::PATCH, &format!("{GADGETS}/a{part}"), &headers, body).await).await;
+        assert_eq!(answer.body["metadata"]["generation"], generation, "{body}: {:?}", answer.body);
+        let is_new = version(&answer.body) != version(&last);
+        assert_eq!(is_new, is_written, "{body}");
+        last = answer.body;
+    }
+}

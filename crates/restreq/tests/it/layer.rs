@@ -225,6 +225,7 @@ async fn timeout_applies_to_short_tower_requests_only() {
         ("/api/v1/pods?watch=false&limit=1", true),
         ("/api/v1/namespaces/a/pods/b", true),
         ("/api/v1/pods?limit=1&watch=true", false),
+        ("/api/v1/pods?watch", false),
         ("/api/v1/watch/pods", false),
         ("/api/v1/namespaces/a/pods/b/log?follow=true", false),
     ] {
