@@ -35,17 +35,21 @@ struct Cost {
     held: usize,
 }
 
-/// Decodes the pod, and returns it with its memory cost, including the struct itself.
+/// Decodes the pod, and returns it with its memory cost, including the struct itself. The cost is the least of several
+/// runs, because the thread of the test harness can allocate during a run.
 fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
-    let region = Region::new(ALLOCATOR);
-    let pod = Box::new(serde_json::from_slice(json).unwrap());
-    let change = region.change();
-    let cost = Cost {
-        bytes: change.bytes_allocated,
-        allocations: change.allocations + change.reallocations,
-        held: change.bytes_allocated - change.bytes_deallocated,
+    let decode = |_| {
+        let region = Region::new(ALLOCATOR);
+        let pod = Box::new(serde_json::from_slice(json).unwrap());
+        let change = region.change();
+        let cost = Cost {
+            bytes: change.bytes_allocated,
+            allocations: change.allocations + change.reallocations,
+            held: change.bytes_allocated - change.bytes_deallocated,
+        };
+        (cost, pod)
     };
-    (cost, pod)
+    (0..5).map(decode).min_by_key(|(cost, _)| cost.bytes).unwrap()
 }
 
 #[test]

@@ -109,7 +109,7 @@ async fn server_with(schema: Json) -> ApiServer {
 fn widget() -> Json {
     let size = json!({
         "type": "integer",
-        "minimum": 1.5,
+        "minimum": 2,
         "default": 3,
         "enum": [3, 4],
         "description": "how large",
@@ -173,7 +173,7 @@ async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
     let (names, size) = named(&at(spec, &[1, 31, 1]), "size");
     assert_eq!(names, ["size", "tags"]);
     assert_eq!((texts(size, &[1, 25]), texts(size, &[1, 34])), (vec!["integer".into()], vec!["how large".into()]));
-    assert_eq!(at(size, &[1, 13]), [1.5f64.to_le_bytes()]);
+    assert_eq!(at(size, &[1, 13]), [2f64.to_le_bytes()]);
     assert_eq!(at(size, &[1, 33, 1]), [3f64.to_le_bytes()]);
     assert_eq!(texts(size, &[1, 24, 2]), ["3\n", "4\n"]);
 }
