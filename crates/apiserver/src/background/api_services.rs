@@ -205,7 +205,7 @@ fn update_condition(
 
 fn log_failure(name: &str, done: Result<(), Failure>) {
     if let Err(failure) = done {
-        tracing::debug!(%name, message = failure.status.message, "cannot write an APIService");
+        tracing::debug!(%name, error = failure.status.message, "cannot write an APIService");
     }
 }
 

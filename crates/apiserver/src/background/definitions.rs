@@ -235,7 +235,7 @@ impl Definitions {
                 // Deleting the custom resources of a deleted definition bypasses admission.
                 if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
                     tracing::debug!(
-                        message = failure.status.message,
+                        error = failure.status.message,
                         "cannot delete an object of a deleted definition"
                     );
                 }
@@ -300,7 +300,7 @@ impl Definitions {
         let options = options();
         let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
         if let Err(failure) = registry.update(&target, &UpdateSource::Patch(make), &manager) {
-            tracing::debug!(%name, message = failure.status.message, "cannot write a definition");
+            tracing::debug!(%name, error = failure.status.message, "cannot write a definition");
         }
     }
 }

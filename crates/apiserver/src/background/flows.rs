@@ -59,7 +59,7 @@ impl Controller for Flows {
         for key in due {
             let Some(stored) = registry.db.get(SCHEMAS, &key) else { continue };
             if let Err(failure) = reconcile(registry, kind, &key, &stored) {
-                tracing::debug!(name = %key, message = failure.status.message, "cannot write a FlowSchema");
+                tracing::debug!(name = %key, error = failure.status.message, "cannot write a FlowSchema");
             }
         }
         None

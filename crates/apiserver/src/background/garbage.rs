@@ -125,7 +125,7 @@ impl Controller for Collector {
                 Ok(Processed::Done) => (),
                 Ok(Processed::TooEarly) => too_early.push(at),
                 Err(failure) => {
-                    tracing::debug!(key = %at.1, message = failure.status.message, "cannot collect an object");
+                    tracing::debug!(key = %at.1, error = failure.status.message, "cannot collect an object");
                     self.failed.insert(at);
                 }
             }

@@ -56,7 +56,7 @@ pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
         if let Err(failure) = written {
             tracing::error!(
                 kind = kind.kind,
-                message = failure.status.message,
+                error = failure.status.message,
                 "cannot write the Service `kubernetes` or its endpoints"
             );
         }

@@ -143,7 +143,7 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
             if let Err(failure) = registry.delete(&target, &options, &requester()) {
                 tracing::debug!(
                     namespace = &*namespace.name(),
-                    message = failure.status.message,
+                    error = failure.status.message,
                     "cannot delete an object in a deleted namespace"
                 );
             }
@@ -241,7 +241,7 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource,
     let options = options();
     let by = Writer::new(&options, MANAGER, registry.clock.now_text()).with_requester(requester());
     if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
-        tracing::debug!(name = target.name, message = failure.status.message, "cannot write a deleted namespace");
+        tracing::debug!(name = target.name, error = failure.status.message, "cannot write a deleted namespace");
     }
 }
 

@@ -123,7 +123,7 @@ impl Controller for PolicyStatus {
                 continue;
             }
             if let Err(failure) = write_status(registry, kind, &name, policy.generation, &type_checking) {
-                tracing::debug!(%name, message = failure.status.message, "cannot write the status of a policy");
+                tracing::debug!(%name, error = failure.status.message, "cannot write the status of a policy");
             }
         }
         None

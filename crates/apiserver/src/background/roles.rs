@@ -120,7 +120,7 @@ fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let by = Writer::new(&options, AGGREGATION_CONTROLLER, registry.clock.now_text());
     let target = RequestTarget::new(kind.clone(), "", metadata::name(role));
     if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
-        tracing::debug!(name = target.name, message = failure.status.message, "cannot aggregate a role");
+        tracing::debug!(name = target.name, error = failure.status.message, "cannot aggregate a role");
     }
 }
 

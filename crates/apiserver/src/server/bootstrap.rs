@@ -35,7 +35,7 @@ pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let made_here = namespaces.into_iter().chain(of_server(registry)).map(|object| create(registry, object));
     for made in made_here.chain(OBJECTS.iter().map(|object| put(registry, object.clone()))) {
         if let Err(failure) = made {
-            tracing::error!(message = failure.status.message, "cannot create an initial object");
+            tracing::error!(error = failure.status.message, "cannot create an initial object");
         }
     }
     background::reconcile_kubernetes(registry, address);

@@ -42,7 +42,7 @@ pub(super) fn report_cross_namespace_owners(
         if all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace, &resource, reference))
             && let Some(failure) = warn(registry, kinds, target, dependent, reference)
         {
-            tracing::debug!(key = %target.key(), message = failure, "cannot create an Event about an owner reference");
+            tracing::debug!(key = %target.key(), error = failure, "cannot create an Event about an owner reference");
         }
     }
 }
