@@ -32,8 +32,8 @@ pub(crate) struct Budget {
 }
 
 struct State {
-    left: usize,
-    reserved: usize,
+    left: isize,
+    reserved: isize,
     next: u64,
     /// The incomplete bodies with at least one byte, oldest first.
     incomplete: BTreeMap<u64, Incomplete>,
@@ -54,8 +54,8 @@ pub(crate) struct ArrivingBody {
     dropped: Arc<Notify>,
 }
 
-/// The bytes of a complete body. Dropping them returns their memory to the budget.
-pub(crate) struct CompleteBody {
+/// The bytes of a complete request body or of a response body. Dropping them returns their memory to the budget.
+pub(crate) struct Charged {
     budget: Arc<Budget>,
     bytes: Vec<u8>,
 }
@@ -70,6 +70,7 @@ impl Budget {
     }
 
     fn with_bytes(bytes: usize) -> Self {
+        let bytes = bytes as isize;
         let state = State { left: bytes, reserved: bytes / 8, next: 0, incomplete: BTreeMap::new() };
         Self { state: Mutex::new(state), freed: Notify::new() }
     }
@@ -77,13 +78,27 @@ impl Budget {
     pub(crate) fn begin(self: &Arc<Self>) -> ArrivingBody {
         ArrivingBody { budget: self.clone(), number: None, len: 0, dropped: Arc::default() }
     }
+
+    /// Takes memory for a response body, even if this exceeds the budget. The response already exists, so a wait would
+    /// save no memory. Until the memory is returned, request bodies wait.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: Vec<u8>) -> Charged {
+        self.state.lock().left -= bytes.len() as isize;
+        Charged { budget: self.clone(), bytes }
+    }
+}
+
+#[cfg(test)]
+impl Budget {
+    pub(crate) fn used(&self) -> usize {
+        BYTES - self.state.lock().left as usize
+    }
 }
 
 impl State {
     /// Takes memory for `bytes` more bytes of a body, and drops slow bodies to free it, oldest first. `len` is the body's
     /// new size. Returns the time of the next attempt if the memory is not free and no other body is slow.
     fn take(&mut self, number: Option<u64>, bytes: usize, len: usize, now: Instant) -> Result<(), Instant> {
-        let needed = bytes + if len <= SMALL { 0 } else { self.reserved };
+        let needed = bytes as isize + if len <= SMALL { 0 } else { self.reserved };
         while self.left < needed {
             let others = self.incomplete.iter().filter(|(other, _)| Some(**other) != number);
             let Some((other, slow_at)) = others.map(|(other, body)| (*other, body.since + SLOW)).next() else {
@@ -94,7 +109,7 @@ impl State {
             }
             self.drop_body(other);
         }
-        self.left -= bytes;
+        self.left -= bytes as isize;
         Ok(())
     }
 
@@ -107,7 +122,7 @@ impl State {
 
     fn drop_body(&mut self, number: u64) {
         if let Some(body) = self.incomplete.remove(&number) {
-            self.left += body.bytes.len();
+            self.left += body.bytes.len() as isize;
             body.dropped.notify_one();
         }
     }
@@ -165,12 +180,12 @@ impl ArrivingBody {
     }
 
     /// Ends the body. The server no longer drops it.
-    pub(crate) fn end(mut self) -> Result<CompleteBody, TooSlow> {
+    pub(crate) fn end(mut self) -> Result<Charged, TooSlow> {
         let bytes = match self.number.take() {
             Some(number) => self.budget.state.lock().incomplete.remove(&number).ok_or(TooSlow)?.bytes,
             None => Vec::new(),
         };
-        Ok(CompleteBody { budget: self.budget.clone(), bytes })
+        Ok(Charged { budget: self.budget.clone(), bytes })
     }
 }
 
@@ -183,7 +198,7 @@ impl Drop for ArrivingBody {
     }
 }
 
-impl Deref for CompleteBody {
+impl Deref for Charged {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -191,9 +206,15 @@ impl Deref for CompleteBody {
     }
 }
 
-impl Drop for CompleteBody {
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Charged {
     fn drop(&mut self) {
-        self.budget.state.lock().left += self.bytes.len();
+        self.budget.state.lock().left += self.bytes.len() as isize;
         self.budget.freed.notify_waiters();
     }
 }
@@ -233,7 +254,7 @@ mod tests {
         drop(complete);
         added.now_or_never().unwrap().unwrap();
         assert_eq!(large.end().unwrap().len(), PART);
-        assert_eq!(budget.state.lock().left, 8 * PART, "all memory is free again");
+        assert_eq!(budget.state.lock().left, 8 * PART as isize, "all memory is free again");
     }
 
     #[tokio::test(start_paused = true)]

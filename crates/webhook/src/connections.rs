@@ -4,16 +4,19 @@
 //! clients with bodies that never end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full};
 use pintle_meta::__private::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Clone)]
@@ -40,6 +43,8 @@ pub(crate) struct Connection {
     activity: Mutex<Activity>,
     /// Cancelled when the server closes this connection to free its slot.
     give_way: CancellationToken,
+    /// Cancelled when the client has not received a response in time.
+    stuck: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -57,6 +62,13 @@ struct Activity {
 pub(crate) struct InFlight {
     connection: Arc<Connection>,
     is_complete: AtomicBool,
+    ended: CancellationToken,
+}
+
+/// Bytes of a response that are not sent yet.
+struct Unsent {
+    bytes: Bytes,
+    _request: Arc<InFlight>,
 }
 
 /// A request body that reports its end to the connection.
@@ -84,7 +96,13 @@ impl Connections {
         let give_way = CancellationToken::new();
         let place = self.shared.lock().place(&give_way);
         let activity = Mutex::new(Activity { in_flight: 0, complete: 0, place, since: Instant::now() });
-        Some(Arc::new(Connection { shared: self.shared.clone(), activity, give_way, _slot: slot }))
+        Some(Arc::new(Connection {
+            shared: self.shared.clone(),
+            activity,
+            give_way,
+            stuck: CancellationToken::new(),
+            _slot: slot,
+        }))
     }
 }
 
@@ -133,7 +151,7 @@ impl Shared {
 impl Connection {
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
         self.activity.lock().in_flight += 1;
-        InFlight { connection: self.clone(), is_complete: AtomicBool::new(false) }
+        InFlight { connection: self.clone(), is_complete: AtomicBool::new(false), ended: CancellationToken::new() }
     }
 
     /// Returns whether a request is in flight that can still be served. A connection that gives way serves only requests
@@ -141,6 +159,11 @@ impl Connection {
     pub(crate) fn is_busy(&self) -> bool {
         let activity = self.activity.lock();
         if self.give_way.is_cancelled() { activity.complete > 0 } else { activity.in_flight > 0 }
+    }
+
+    /// Waits until the client has not received a response in time.
+    pub(crate) async fn is_stuck(&self) {
+        self.stuck.cancelled().await;
     }
 
     #[cfg(test)]
@@ -196,6 +219,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        self.ended.cancel();
         let connection = &self.connection;
         let mut activity = connection.activity.lock();
         activity.in_flight -= 1;
@@ -216,6 +240,31 @@ impl Drop for InFlight {
         } else {
             activity.place = shared.place(&connection.give_way);
         }
+    }
+}
+
+/// Keeps a request in flight until all bytes of the response are sent or dropped. After `limit`, the connection is stuck.
+pub(crate) fn in_transit(
+    body: Full<Bytes>,
+    request: Arc<InFlight>,
+    limit: Duration,
+) -> impl Body<Data = Bytes, Error = Infallible> {
+    let (ended, stuck) = (request.ended.clone(), request.connection.stuck.clone());
+    // A separate task, because hyper does not poll a body without a window for it.
+    tokio::spawn(async move {
+        if timeout(limit, ended.cancelled()).await.is_err() {
+            stuck.cancel();
+        }
+    });
+    body.map_frame(move |frame| {
+        // hyper drops the body before it has sent the last bytes, so the bytes own the request, too.
+        frame.map_data(|bytes| Bytes::from_owner(Unsent { bytes, _request: request.clone() }))
+    })
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -240,5 +289,83 @@ impl<B: Body + Unpin> Body for ReportedBody<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(120);
+
+    fn complete(connection: &Arc<Connection>) -> InFlight {
+        let request = connection.request();
+        request.complete();
+        request
+    }
+
+    #[tokio::test]
+    async fn next_idle_connection_gives_way_to_a_waiting_client() {
+        let connections = Connections::new(2);
+        let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        let (request, other) = (complete(&first), complete(&second));
+        let mut waiting = Box::pin(connections.open());
+        assert!((&mut waiting).now_or_never().is_none() && !first.must_give_way());
+        drop(request);
+        assert!(first.must_give_way());
+        drop(other);
+        assert!(!second.must_give_way(), "one connection is enough for one client");
+        drop(first);
+        let third = waiting.await.unwrap();
+
+        let request = complete(&third);
+        let mut cancelled = Box::pin(connections.open());
+        assert!((&mut cancelled).now_or_never().is_none() && second.must_give_way());
+        drop(cancelled);
+        drop(second);
+        drop(request);
+        assert!(!third.must_give_way(), "the client no longer waits");
+    }
+
+    #[tokio::test]
+    async fn body_that_ends_late_does_not_save_its_connection() {
+        let connections = Connections::new(2);
+        let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        let request = first.request();
+        let mut waiting = Box::pin(connections.open());
+        assert!((&mut waiting).now_or_never().is_none() && first.must_give_way() && !first.is_busy());
+        request.complete();
+        assert!(first.is_busy() && second.must_give_way(), "the client does not wait for the request");
+        drop(second);
+        let third = waiting.await.unwrap();
+        drop(request);
+        let mut waiting = Box::pin(connections.open());
+        assert!(
+            (&mut waiting).now_or_never().is_none() && !third.must_give_way(),
+            "the first connection closes anyway"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn longest_idle_connection_gives_way() {
+        let connections = Connections::new(2);
+        let (busy, idle) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        let request = complete(&busy);
+        let (third, ()) = tokio::join!(connections.open(), async move {
+            idle.is_useless(IDLE).await;
+            drop(idle);
+        });
+        assert!(third.is_some() && !busy.must_give_way());
+        drop(request);
+        let third = third.unwrap();
+        let (fourth, ()) = tokio::join!(connections.open(), async move {
+            third.is_useless(IDLE).await;
+            drop(third);
+        });
+        assert!(fourth.is_some() && !busy.must_give_way(), "the connection with the last request stays");
     }
 }

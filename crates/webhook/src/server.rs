@@ -17,12 +17,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use crate::certificate::{CertificateError, CertificateFiles, Current};
-use crate::connections::{Connection, Connections, ReportedBody};
+use crate::connections::{Connection, Connections, ReportedBody, in_transit};
 use crate::webhooks::Webhooks;
 
 /// The maximum number of open connections. At this limit, the server accepts a connection only after closing the
@@ -43,6 +44,8 @@ const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
 /// The delay after `accept` has failed, for example because no file descriptor is available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The timeout for sending a response. A client that does not receive a response in time loses its connection.
+const SENDING: Duration = Duration::from_secs(10);
 /// The time for which requests in flight may continue after the server was stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -217,16 +220,25 @@ async fn connection(
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "the TLS handshake of a connection for webhooks failed"),
     };
+    tokio::select! {
+        () = serve(stream, webhooks, stop, opened.clone()) => {}
+        () = opened.is_stuck() => tracing::debug!("a client of webhooks did not receive a response within {SENDING:?}"),
+    }
+}
+
+async fn serve(
+    stream: TlsStream<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
+    webhooks: Webhooks,
+    stop: CancellationToken,
+    opened: Arc<Connection>,
+) {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let requests = opened.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let in_flight = Arc::new(requests.request());
         let request = request.map(|body| ReportedBody { body, request: in_flight.clone() });
         let answer = webhooks.clone().call(request);
-        async move {
-            let _in_flight = in_flight;
-            answer.await
-        }
+        async move { answer.await.map(|response| response.map(|body| in_transit(body, in_flight, SENDING))) }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
     // Without this timer, a client could keep the connection open by sending nothing after the handshake.
@@ -274,13 +286,15 @@ mod tests {
     use std::task::{Context, Poll};
 
     use bytes::Bytes;
-    use futures_util::FutureExt;
+    use http::Response;
     use http_body::{Body, Frame};
+    use http_body_util::{BodyExt, Full};
     use hyper::client::conn::http2;
     use pintle_meta::ObjectMeta;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, RootCertStore};
     use serde::{Deserialize, Serialize};
+    use serde_json::json;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
     use tokio_rustls::TlsConnector;
@@ -288,7 +302,7 @@ mod tests {
     use super::*;
     use crate::admission::Admission;
     use crate::answer::Denial;
-    use crate::connections::InFlight;
+    use crate::hub::Hub;
     use crate::webhook::Webhook;
 
     #[derive(Deserialize, Serialize)]
@@ -400,70 +414,70 @@ mod tests {
         tokio::join!(connection(server, acceptor, webhooks, CancellationToken::new(), opened), slow);
     }
 
-    fn complete(connection: &Arc<Connection>) -> InFlight {
-        let request = connection.request();
-        request.complete();
-        request
+    const OBJECT: usize = 1 << 20;
+
+    /// Returns a review with an object whose conversion returns the same object.
+    fn conversion() -> Request<Full<Bytes>> {
+        let padding = "x".repeat(OBJECT);
+        let object = json!({"apiVersion": "example.com/v1", "kind": "Website", "metadata": {}, "padding": padding});
+        let request = json!({"uid": "1", "desiredAPIVersion": "example.com/v1", "objects": [object]});
+        let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request});
+        let request = Request::post("https://a.svc/convert/example.com/websites");
+        request.body(Full::from(review.to_string())).unwrap()
     }
 
-    #[tokio::test]
-    async fn next_idle_connection_gives_way_to_a_waiting_client() {
-        let connections = Connections::new(2);
-        let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
-        let (request, other) = (complete(&first), complete(&second));
-        let mut waiting = Box::pin(connections.open());
-        assert!((&mut waiting).now_or_never().is_none() && !first.must_give_way());
-        drop(request);
-        assert!(first.must_give_way());
-        drop(other);
-        assert!(!second.must_give_way(), "one connection is enough for one client");
-        drop(first);
-        let third = waiting.await.unwrap();
-
-        let request = complete(&third);
-        let mut cancelled = Box::pin(connections.open());
-        assert!((&mut cancelled).now_or_never().is_none() && second.must_give_way());
-        drop(cancelled);
-        drop(second);
-        drop(request);
-        assert!(!third.must_give_way(), "the client no longer waits");
-    }
-
-    #[tokio::test]
-    async fn body_that_ends_late_does_not_save_its_connection() {
-        let connections = Connections::new(2);
-        let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
-        let request = first.request();
-        let mut waiting = Box::pin(connections.open());
-        assert!((&mut waiting).now_or_never().is_none() && first.must_give_way() && !first.is_busy());
-        request.complete();
-        assert!(first.is_busy() && second.must_give_way(), "the client does not wait for the request");
-        drop(second);
-        let third = waiting.await.unwrap();
-        drop(request);
-        let mut waiting = Box::pin(connections.open());
-        assert!(
-            (&mut waiting).now_or_never().is_none() && !third.must_give_way(),
-            "the first connection closes anyway"
-        );
+    /// Serves a connection, and calls `client` with the response to a conversion, of which the client has received only
+    /// the first 16 KiB.
+    async fn with_response_in_transit<F: Future<Output = ()>>(
+        client: impl FnOnce(Response<Incoming>, Webhooks, CancellationToken) -> F,
+    ) {
+        let (acceptor, connector) = tls("h2");
+        let (stream, server) = duplex(1 << 16);
+        let opened = Connections::new(1).open().await.unwrap();
+        let (webhooks, stop) = (Webhooks::new().convert(Hub::<Website>::new()), CancellationToken::new());
+        let serve =
+            timeout(Duration::from_secs(600), connection(server, acceptor, webhooks.clone(), stop.clone(), opened));
+        let client = async {
+            let stream = connector.connect(ServerName::try_from("a.svc").unwrap(), stream).await.unwrap();
+            let mut http = http2::Builder::new(TokioExecutor::new());
+            http.initial_stream_window_size(1 << 14);
+            let (mut sender, open) = http.handshake(TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(open);
+            let response = sender.send_request(conversion()).await.unwrap();
+            client(response, webhooks, stop).await;
+        };
+        let (served, ()) = tokio::join!(serve, client);
+        served.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn longest_idle_connection_gives_way() {
-        let connections = Connections::new(2);
-        let (busy, idle) = (connections.open().await.unwrap(), connections.open().await.unwrap());
-        let request = complete(&busy);
-        let (third, ()) = tokio::join!(connections.open(), async move {
-            idle.is_useless(IDLE).await;
-            drop(idle);
-        });
-        assert!(third.is_some() && !busy.must_give_way());
-        drop(request);
-        let third = third.unwrap();
-        let (fourth, ()) = tokio::join!(connections.open(), async move {
-            third.is_useless(IDLE).await;
-            drop(third);
-        });
-        assert!(fourth.is_some() && !busy.must_give_way(), "the connection with the last request stays");
+    async fn response_in_transit_uses_the_memory_budget() {
+        with_response_in_transit(async |response, webhooks, _| {
+            assert!(webhooks.budget.used() >= OBJECT, "{} bytes", webhooks.budget.used());
+            assert!(response.into_body().collect().await.unwrap().to_bytes().len() >= OBJECT);
+            assert_eq!(webhooks.budget.used(), 0);
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stop_waits_for_a_response_in_transit() {
+        with_response_in_transit(async |response, _, stop| {
+            stop.cancel();
+            sleep(3 * CLOSE).await;
+            assert!(response.into_body().collect().await.unwrap().to_bytes().len() >= OBJECT);
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn response_that_is_not_received_closes_the_connection() {
+        with_response_in_transit(async |response, webhooks, _| {
+            assert!(webhooks.budget.used() > 0);
+            sleep(SENDING + CLOSE).await;
+            assert_eq!(webhooks.budget.used(), 0);
+            assert!(response.into_body().collect().await.is_err());
+        })
+        .await;
     }
 }

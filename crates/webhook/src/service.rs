@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::budget::{Budget, CompleteBody, TooSlow};
+use crate::budget::{Budget, Charged, TooSlow};
 use crate::objects::Objects;
 use crate::review::{
     ADMISSION, AdmissionRequest, AdmissionReview, CONVERSION, ConversionReview, SentConversion, SentReview,
@@ -39,7 +39,10 @@ const BODY: Duration = Duration::from_secs(10);
 /// The timeout of conversions, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
 
-type Answer = Response<Full<Bytes>>;
+/// The maximum length of `request.uid`, which the response repeats. The API server sends 36 bytes.
+const UID: usize = 128;
+
+type Answer = Response<Vec<u8>>;
 
 impl<B> Service<Request<B>> for Webhooks
 where
@@ -47,9 +50,9 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    type Response = Answer;
+    type Response = Response<Full<Bytes>>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     /// Always returns `Poll::Ready`, because the future from `call` waits for the body's memory.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
@@ -60,30 +63,32 @@ where
         let route = self.routes.get(request.uri().path()).cloned();
         let budget = self.budget.clone();
         Box::pin(async move {
-            let Some(route) = route else {
-                return Ok(text(StatusCode::NOT_FOUND, "no webhook has this path\n".into()));
+            let answer = match route {
+                Some(route) => respond(&route, request, &budget).await.unwrap_or_else(|refusal| refusal),
+                None => text(StatusCode::NOT_FOUND, "no webhook has this path\n".into()),
             };
-            if request.method() != Method::POST {
-                let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed\n".into());
-                response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-                return Ok(response);
-            }
-            Ok(respond(&route, request, budget).await.unwrap_or_else(|refusal| refusal))
+            // The response uses its memory until the last byte is sent.
+            Ok(answer.map(|body| Full::new(Bytes::from_owner(budget.charge(body)))))
         })
     }
 }
 
-async fn respond<B>(route: &Route, request: Request<B>, budget: Arc<Budget>) -> Result<Answer, Answer>
+async fn respond<B>(route: &Route, request: Request<B>, budget: &Arc<Budget>) -> Result<Answer, Answer>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    if request.method() != Method::POST {
+        let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only POST is allowed\n".into());
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return Err(answer);
+    }
     let limit = request.uri().query().and_then(time_limit);
     let size = match route {
         Route::Admission(_) => ADMISSION_BYTES,
         Route::Conversion(_) => CONVERSION_BYTES,
     };
-    let Ok(body) = timeout(BODY, read(request.into_body(), size, &budget)).await else {
+    let Ok(body) = timeout(BODY, read(request.into_body(), size, budget)).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };
     respond_to(route, &body?, limit).await
@@ -118,7 +123,7 @@ pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duratio
     }
 }
 
-async fn read<B>(body: B, limit: usize, budget: &Arc<Budget>) -> Result<CompleteBody, Answer>
+async fn read<B>(body: B, limit: usize, budget: &Arc<Budget>) -> Result<Charged, Answer>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -180,7 +185,11 @@ fn is_version(sent: (&str, &str), expected: (&str, &str)) -> Result<(), Answer> 
 }
 
 fn has_uid(uid: &str) -> Result<(), Answer> {
-    if uid.is_empty() { Err(bad_review("request.uid is empty")) } else { Ok(()) }
+    match uid.len() {
+        0 => Err(bad_review("request.uid is empty")),
+        1..=UID => Ok(()),
+        _ => Err(bad_review(&format!("request.uid has more than {UID} bytes"))),
+    }
 }
 
 fn bad_review(problem: &str) -> Answer {
@@ -206,7 +215,7 @@ fn text(status: StatusCode, body: String) -> Answer {
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response

@@ -15,7 +15,8 @@ use crate::webhook::Webhook;
 /// The webhooks of a program. `Webhooks` implements [`tower_service::Service`] for HTTP requests with any body type,
 /// and creates the objects that register the webhooks in the cluster.
 ///
-/// Clones share the handlers and the memory budget for request bodies.
+/// Clones share the handlers and the memory budget for bodies. A response body counts towards the budget until all its
+/// bytes are sent or dropped, so a server should limit the time for sending a response, as `WebhookServer` does.
 ///
 /// | request | response |
 /// |---|---|
@@ -23,7 +24,7 @@ use crate::webhook::Webhook;
 /// | another path | 404 |
 /// | not POST | 405 |
 /// | a body above the limit: 8 MiB, for conversions 64 MiB | 413 |
-/// | a body that is not a `v1` review, or whose user and options have more than 1 MiB | 400 |
+/// | a body that is not a `v1` review, or has a uid above 128 bytes, or whose user and options have more than 1 MiB | 400 |
 /// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
 /// If a handler fails or panics, the API server receives `allowed: false` with code 500. If a handler times out, the

@@ -38,6 +38,7 @@ async fn invalid_review_is_a_bad_request() {
         (edit("/kind", json!("ConversionReview")), "expected admission.k8s.io/v1 AdmissionReview"),
         (edit("/request", Value::Null), "it has no request"),
         (edit("/request/uid", json!("")), "request.uid is empty"),
+        (edit("/request/uid", json!("7".repeat(129))), "request.uid has more than 128 bytes"),
         (edit("/request/operation", json!("EXPLODE")), "unknown variant"),
         (edit("/request/object", json!({})).replace("{}", &"[".repeat(100_000)), "expected value"),
     ] {
