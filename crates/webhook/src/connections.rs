@@ -1,7 +1,10 @@
-//! The server's open connections, and the rule for closing idle connections if there are too many.
+//! The server's open connections, and the rule for closing connections if there are too many.
 //!
 //! A connection counts as idle here if none of its requests has a complete body. Otherwise, clients could lock out other
 //! clients with bodies that never end.
+//!
+//! Without an idle connection, the longest-lived connection closes. Its client may finish its requests, but new requests
+//! do not keep it open. Otherwise, clients could lock out other clients with overlapping requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -28,18 +31,27 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections, longest idle first.
-    idle: BTreeMap<u64, CancellationToken>,
+    /// The tokens of open connections in the order in which they give way.
+    open: BTreeMap<Place, CancellationToken>,
     /// The number of calls to `open` that wait for a connection slot.
     waiting: usize,
-    /// The connections that the server is closing to free their slots, by their former key in `idle`.
-    closing: BTreeSet<u64>,
+    /// The connections that the server is closing to free their slots, by their former key in `open`.
+    closing: BTreeSet<Place>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// The number grows with the start of the idle time.
+    Idle(u64),
+    /// The number grows with the start of the connection.
+    Busy(u64),
 }
 
 struct Waiter<'a>(&'a Mutex<Shared>);
 
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
+    number: u64,
     activity: Mutex<Activity>,
     /// Cancelled when the server closes this connection to free its slot.
     give_way: CancellationToken,
@@ -53,14 +65,16 @@ struct Activity {
     in_flight: usize,
     /// The number of requests in flight with complete bodies.
     complete: usize,
-    /// The connection's current or last key in `idle`.
-    place: u64,
+    /// The connection's current or last key in `open`.
+    place: Place,
     since: Instant,
 }
 
 /// A request in flight, which ends when the `InFlight` is dropped.
 pub(crate) struct InFlight {
     connection: Arc<Connection>,
+    /// The server was already closing the connection when this request began.
+    is_late: bool,
     is_complete: AtomicBool,
     ended: CancellationToken,
 }
@@ -83,8 +97,7 @@ impl Connections {
     }
 
     /// Adds a connection to the open connections. At the connection limit, it first closes the connection that has been
-    /// idle longest, or else the next connection that becomes idle. Returns `None` only if the semaphore is closed,
-    /// which never happens.
+    /// idle longest, or else the longest-lived one. Returns `None` only if the semaphore is closed, which never happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -94,26 +107,23 @@ impl Connections {
             }
         };
         let give_way = CancellationToken::new();
-        let place = self.shared.lock().place(&give_way);
+        let number = self.shared.lock().next();
+        let place = Place::Idle(number);
+        self.shared.lock().open.insert(place, give_way.clone());
         let activity = Mutex::new(Activity { in_flight: 0, complete: 0, place, since: Instant::now() });
-        Some(Arc::new(Connection {
-            shared: self.shared.clone(),
-            activity,
-            give_way,
-            stuck: CancellationToken::new(),
-            _slot: slot,
-        }))
+        let (shared, stuck) = (self.shared.clone(), CancellationToken::new());
+        Some(Arc::new(Connection { shared, number, activity, give_way, stuck, _slot: slot }))
     }
 }
 
 impl<'a> Waiter<'a> {
     fn new(shared: &'a Mutex<Shared>) -> Self {
-        let longest_idle = {
+        let first = {
             let mut shared = shared.lock();
             shared.waiting += 1;
-            shared.close_longest_idle()
+            shared.close_first()
         };
-        longest_idle.inspect(CancellationToken::cancel);
+        first.inspect(CancellationToken::cancel);
         Self(shared)
     }
 }
@@ -125,37 +135,36 @@ impl Drop for Waiter<'_> {
 }
 
 impl Shared {
-    /// Returns `true` if more calls wait for a slot than connections are closing.
-    fn needs_slot(&self) -> bool {
-        self.waiting > self.closing.len()
-    }
-
-    /// Returns the token of the next connection to close, if more connections must close.
-    fn close_longest_idle(&mut self) -> Option<CancellationToken> {
-        if !self.needs_slot() {
+    /// Returns the token of the next connection to close, if more calls wait for a slot than connections are closing.
+    fn close_first(&mut self) -> Option<CancellationToken> {
+        if self.waiting <= self.closing.len() {
             return None;
         }
-        let (place, give_way) = self.idle.pop_first()?;
+        let (place, give_way) = self.open.pop_first()?;
         self.closing.insert(place);
         Some(give_way)
     }
 
-    fn place(&mut self, give_way: &CancellationToken) -> u64 {
-        let place = self.next;
+    fn next(&mut self) -> u64 {
         self.next += 1;
-        self.idle.insert(place, give_way.clone());
-        place
+        self.next
     }
 }
 
 impl Connection {
     pub(crate) fn request(self: &Arc<Self>) -> InFlight {
         self.activity.lock().in_flight += 1;
-        InFlight { connection: self.clone(), is_complete: AtomicBool::new(false), ended: CancellationToken::new() }
+        let is_late = self.give_way.is_cancelled();
+        InFlight {
+            connection: self.clone(),
+            is_late,
+            is_complete: AtomicBool::new(false),
+            ended: CancellationToken::new(),
+        }
     }
 
-    /// Returns whether a request is in flight that can still be served. A connection that gives way serves only requests
-    /// with complete bodies.
+    /// Returns whether a request is in flight that can still be served. A connection that gives way serves only earlier
+    /// requests with complete bodies.
     pub(crate) fn is_busy(&self) -> bool {
         let activity = self.activity.lock();
         if self.give_way.is_cancelled() { activity.complete > 0 } else { activity.in_flight > 0 }
@@ -194,7 +203,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let place = self.activity.lock().place;
         let mut shared = self.shared.lock();
-        shared.idle.remove(&place);
+        shared.open.remove(&place);
         shared.closing.remove(&place);
     }
 }
@@ -202,16 +211,22 @@ impl Drop for Connection {
 impl InFlight {
     /// Records that the body of the request is complete.
     pub(crate) fn complete(&self) {
-        if self.is_complete.swap(true, Ordering::Relaxed) {
+        if self.is_late || self.is_complete.swap(true, Ordering::Relaxed) {
             return;
         }
         let other = {
             let mut activity = self.connection.activity.lock();
             activity.complete += 1;
+            if activity.complete > 1 {
+                return;
+            }
+            let idle = std::mem::replace(&mut activity.place, Place::Busy(self.connection.number));
             let mut shared = self.connection.shared.lock();
-            shared.idle.remove(&activity.place);
+            if let Some(give_way) = shared.open.remove(&idle) {
+                shared.open.insert(activity.place, give_way);
+            }
             // The connection cannot close before the response, so another one gives way.
-            if shared.closing.remove(&activity.place) { shared.close_longest_idle() } else { None }
+            if shared.closing.remove(&idle) { shared.close_first() } else { None }
         };
         other.inspect(CancellationToken::cancel);
     }
@@ -232,13 +247,13 @@ impl Drop for InFlight {
             return;
         }
         let mut shared = connection.shared.lock();
-        if shared.needs_slot() || connection.give_way.is_cancelled() {
-            shared.closing.insert(activity.place);
-            drop(shared);
-            drop(activity);
-            connection.give_way.cancel();
+        let idle = Place::Idle(shared.next());
+        let busy = std::mem::replace(&mut activity.place, idle);
+        if let Some(give_way) = shared.open.remove(&busy) {
+            shared.open.insert(idle, give_way);
         } else {
-            activity.place = shared.place(&connection.give_way);
+            shared.closing.remove(&busy);
+            shared.closing.insert(idle);
         }
     }
 }
@@ -309,26 +324,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn next_idle_connection_gives_way_to_a_waiting_client() {
-        let connections = Connections::new(2);
-        let (first, second) = (connections.open().await.unwrap(), connections.open().await.unwrap());
-        let (request, other) = (complete(&first), complete(&second));
+    async fn oldest_busy_connection_gives_way_without_an_idle_one() {
+        let connections = Connections::new(3);
+        let first = connections.open().await.unwrap();
+        let (second, idle) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        // The first connection is the longest-lived one, although its request is newer.
+        let (other, request) = (complete(&second), complete(&first));
         let mut waiting = Box::pin(connections.open());
-        assert!((&mut waiting).now_or_never().is_none() && !first.must_give_way());
-        drop(request);
-        assert!(first.must_give_way());
-        drop(other);
-        assert!(!second.must_give_way(), "one connection is enough for one client");
-        drop(first);
+        assert!((&mut waiting).now_or_never().is_none() && idle.must_give_way() && !first.must_give_way());
+        drop(idle);
         let third = waiting.await.unwrap();
+        let last = complete(&third);
+        let mut waiting = Box::pin(connections.open());
+        assert!((&mut waiting).now_or_never().is_none() && first.must_give_way() && first.is_busy());
+        assert!(!second.must_give_way() && !third.must_give_way(), "one connection is enough for one client");
+        drop((request, first));
+        assert!(waiting.now_or_never().is_some());
+        drop((other, last));
+    }
 
-        let request = complete(&third);
-        let mut cancelled = Box::pin(connections.open());
-        assert!((&mut cancelled).now_or_never().is_none() && second.must_give_way());
-        drop(cancelled);
-        drop(second);
+    #[tokio::test]
+    async fn new_requests_do_not_save_a_closing_connection() {
+        let connections = Connections::new(1);
+        let first = connections.open().await.unwrap();
+        let request = complete(&first);
+        let mut waiting = Box::pin(connections.open());
+        assert!((&mut waiting).now_or_never().is_none());
+        let late = complete(&first);
+        assert!(first.is_busy());
         drop(request);
-        assert!(!third.must_give_way(), "the client no longer waits");
+        assert!(!first.is_busy());
+        drop((late, first));
+        assert!(waiting.now_or_never().is_some());
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ use crate::connections::{Connection, Connections, ReportedBody, in_transit};
 use crate::webhooks::Webhooks;
 
 /// The maximum number of open connections. At this limit, the server accepts a connection only after closing the
-/// connection that has been idle longest, or the next one that becomes idle. A connection counts as idle while all its
+/// connection that has been idle longest, or else the longest-lived one. A connection counts as idle while all its
 /// requests have incomplete bodies.
 const CONNECTIONS: usize = 256;
 /// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses a single connection for all its
