@@ -69,8 +69,8 @@
 //! - A patch contains only the changes of the handler, and keeps fields that the Rust type does not declare. See
 //!   [`Webhook::mutate`] for the computation of patches for lists.
 //! - A conversion cannot change any metadata except labels and annotations.
-//! - The bodies of requests and responses in flight have a memory budget of 256 MiB. Request bodies wait while the budget
-//!   is exhausted. Only responses can exceed it. Decoded objects can need more memory than their JSON. A conversion
+//! - The bodies of requests and responses in flight have a memory budget of 256 MiB. Request bodies wait in order while
+//!   the budget is exhausted. Only responses can exceed it. Decoded objects can need more memory than their JSON. A conversion
 //!   decodes one object at a time. The server rejects request bodies that are too large, invalid or late.
 //! - `WebhookServer` closes the connection of a client that does not receive a response within 10 s.
 //! - An update can repair a stored object that cannot be decoded, and an operator can still remove the finalizers of

@@ -453,7 +453,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn response_in_transit_uses_the_memory_budget() {
         with_response_in_transit(async |response, webhooks, _| {
-            assert!(webhooks.budget.used() >= OBJECT, "{} bytes", webhooks.budget.used());
+            assert!(webhooks.budget.used() >= OBJECT as isize, "{} bytes", webhooks.budget.used());
             assert!(response.into_body().collect().await.unwrap().to_bytes().len() >= OBJECT);
             assert_eq!(webhooks.budget.used(), 0);
         })

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use crate::budget::{Budget, Charged, TooSlow};
+use crate::budget::{Budget, Charged, Dropped};
 use crate::objects::Objects;
 use crate::review::{
     ADMISSION, AdmissionRequest, AdmissionReview, CONVERSION, ConversionReview, SentConversion, SentReview,
@@ -73,7 +72,7 @@ where
     }
 }
 
-async fn respond<B>(route: &Route, request: Request<B>, budget: &Arc<Budget>) -> Result<Answer, Answer>
+async fn respond<B>(route: &Route, request: Request<B>, budget: &Budget) -> Result<Answer, Answer>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -123,16 +122,17 @@ pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duratio
     }
 }
 
-async fn read<B>(body: B, limit: usize, budget: &Arc<Budget>) -> Result<Charged, Answer>
+async fn read<B>(body: B, limit: usize, budget: &Budget) -> Result<Charged, Answer>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let too_large = || text(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {limit} bytes\n"));
-    if body.size_hint().lower() > limit as u64 {
+    let hint = body.size_hint();
+    if hint.lower() > limit as u64 {
         return Err(too_large());
     }
-    let (mut body, mut arriving) = (pin!(body), budget.begin());
+    let (mut body, mut arriving) = (pin!(body), budget.begin(hint.upper(), limit));
     loop {
         let frame = tokio::select! {
             biased;
@@ -166,9 +166,9 @@ where
     Ok(None)
 }
 
-impl From<TooSlow> for Answer {
-    fn from(_: TooSlow) -> Self {
-        text(StatusCode::REQUEST_TIMEOUT, "the body arrives too slowly\n".into())
+impl From<Dropped> for Answer {
+    fn from(_: Dropped) -> Self {
+        text(StatusCode::REQUEST_TIMEOUT, "the body was dropped to free memory for other bodies\n".into())
     }
 }
 

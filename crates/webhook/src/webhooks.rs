@@ -25,7 +25,7 @@ use crate::webhook::Webhook;
 /// | not POST | 405 |
 /// | a body above the limit: 8 MiB, for conversions 64 MiB | 413 |
 /// | a body that is not a `v1` review, or has a uid above 128 bytes, or whose user and options have more than 1 MiB | 400 |
-/// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
+/// | a body that does not arrive within 10 s, or whose memory other bodies need | 408 |
 ///
 /// If a handler fails or panics, the API server receives `allowed: false` with code 500. If a handler times out, the
 /// API server receives `allowed: false` with code 504. If the API server closes the connection, the service drops the
@@ -68,7 +68,7 @@ use crate::webhook::Webhook;
 pub struct Webhooks {
     pub(crate) routes: BTreeMap<String, Arc<Route>>,
     pub(crate) endpoint: Option<Endpoint>,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Budget,
 }
 
 #[allow(clippy::large_enum_variant, reason = "a program has a few, each in an `Arc`")]
@@ -81,7 +81,7 @@ impl Webhooks {
     /// Creates a service without webhooks.
     #[expect(clippy::new_without_default, reason = "no webhooks are no useful default")]
     pub fn new() -> Self {
-        Self { routes: BTreeMap::new(), endpoint: None, budget: Arc::new(Budget::new()) }
+        Self { routes: BTreeMap::new(), endpoint: None, budget: Budget::new() }
     }
 
     /// Adds an admission webhook.
