@@ -33,6 +33,10 @@ const CONNECTIONS: usize = 256;
 /// The maximum number of requests in flight on an HTTP/2 connection. kube-apiserver uses a single connection for all its
 /// calls.
 const STREAMS: u32 = 250;
+/// The maximum size of received data that waits for memory, for a request and for an HTTP/2 connection. A connection has
+/// room for many waiting bodies, so that they do not block its other requests.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 16 << 20;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum time that a connection may stay open without a request. The limit is longer than the 90 s after which
 /// Go's HTTP clients close idle connections.
@@ -247,6 +251,8 @@ async fn serve(
     http.http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
@@ -479,5 +485,31 @@ mod tests {
             assert!(response.into_body().collect().await.is_err());
         })
         .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_bodies_do_not_block_their_connection() {
+        let (acceptor, connector) = tls("h2");
+        let (stream, server) = duplex(1 << 16);
+        let opened = Connections::new(1).open().await.unwrap();
+        let webhooks = Webhooks::new().convert(Hub::<Website>::new());
+        let responses = webhooks.budget.charge(vec![0; 256 << 20]);
+        let client = async {
+            let stream = connector.connect(ServerName::try_from("a.svc").unwrap(), stream).await.unwrap();
+            let (mut sender, open) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            let open = tokio::spawn(open);
+            let waiting: Vec<_> = (0..20).map(|_| tokio::spawn(sender.send_request(conversion()))).collect();
+            sleep(CLOSE).await;
+            let small = Request::post("https://a.svc/convert/example.com/websites").body(Full::from("no review"));
+            let start = Instant::now();
+            assert_eq!(sender.send_request(small.unwrap()).await.unwrap().status(), 400);
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            drop(responses);
+            for response in waiting {
+                assert_eq!(response.await.unwrap().unwrap().status(), 200);
+            }
+            open.abort();
+        };
+        tokio::join!(connection(server, acceptor, webhooks, CancellationToken::new(), opened), client);
     }
 }
