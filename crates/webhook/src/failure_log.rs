@@ -33,15 +33,16 @@ struct Seen {
 }
 
 impl FailureLog {
-    /// Logs a failed conversion, unless the same problem with the same version was logged in the last minute. `message`
-    /// is the problem with the object's name.
-    pub(crate) fn warn(&self, version: &str, problem: &str, message: &str) {
+    /// Logs a failed conversion, unless the same problem with the same version was logged in the last minute. `named` is
+    /// the problem with the object's name.
+    pub(crate) fn warn(&self, version: &str, problem: &str, named: &str) {
         let version = &*shortened(version, NAME);
+        // `Debug` escapes line breaks.
         match self.record(version, problem, Instant::now()) {
-            Some(0) => tracing::warn!(version, message, "a conversion failed"),
+            Some(0) => tracing::warn!(?version, problem = ?named, "a conversion failed"),
             Some(since) => tracing::warn!(
-                version,
-                message,
+                ?version,
+                problem = ?named,
                 since,
                 "conversions still fail; `since` is their number since the last line"
             ),
@@ -78,6 +79,10 @@ impl FailureLog {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use std::io::Seek;
+
     use super::*;
 
     #[test]
@@ -120,5 +125,16 @@ mod tests {
         log.record(&long, &long, Instant::now());
         let sizes: Vec<_> = log.0.lock().keys().map(|(version, problem)| (version.len(), problem.len())).collect();
         assert_eq!(sizes, [(NAME + "…".len(), PROBLEM + "…".len())]);
+    }
+
+    #[test]
+    fn foreign_text_forges_no_log_line() {
+        let (log, mut lines) = (FailureLog::default(), tempfile::tempfile().unwrap());
+        let writer = std::sync::Mutex::new(lines.try_clone().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_writer(writer).finish();
+        tracing::subscriber::with_default(subscriber, || log.warn("v1\nWARN", "a", "a\nWARN forged"));
+        lines.rewind().unwrap();
+        let lines = std::io::read_to_string(lines).unwrap();
+        assert!(lines.contains("a conversion failed") && lines.lines().count() == 1, "{lines}");
     }
 }

@@ -86,7 +86,7 @@ fn unchecked<T: DeserializeOwned>(request: &AdmissionRequest, policy: FailurePol
     let (resource, operation) = (&request.resource, request.operation.as_str());
     let warning = format!("the request was not checked: {denial}");
     let (namespace, name) = (&*shortened(&request.namespace, NAME), &*shortened(&request.name, NAME));
-    tracing::warn!(%resource, operation, namespace, name, warning, "allowed a request for an undecodable object");
+    tracing::warn!(%resource, operation, ?namespace, ?name, ?warning, "allowed a request for an undecodable object");
     Ok((None, Allowed::from(()).warn(warning).notes))
 }
 

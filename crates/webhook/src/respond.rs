@@ -53,10 +53,11 @@ impl Webhook {
 
     fn denied(&self, uid: String, denial: Denial, details: StatusDetails) -> AdmissionResponse {
         let mut status = denial.status();
-        let (webhook, code, message) = (self.path(), status.code, &*shortened(&status.message, PROBLEM));
-        tracing::debug!(webhook, code, message, "denied a request");
+        let (webhook, code, problem) = (self.path(), status.code, &*shortened(&status.message, PROBLEM));
+        // `Debug` escapes line breaks.
+        tracing::debug!(webhook, code, ?problem, "denied a request");
         if code >= 500 {
-            tracing::warn!(webhook, code, message, "a webhook failed");
+            tracing::warn!(webhook, code, ?problem, "a webhook failed");
         }
         let causes = status.details.take().map(|details| details.causes).unwrap_or_default();
         status.details = Some(StatusDetails { causes, ..details });

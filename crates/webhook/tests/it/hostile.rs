@@ -1,6 +1,7 @@
 //! Tests of bodies and requests that an API server never sends.
 
 use std::convert::Infallible;
+use std::io::Seek;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use pintle_webhook::{Admission, Denial, Webhook, Webhooks};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower_service::Service;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::support::{Website, ask, post, review, site, text};
 
@@ -64,6 +66,21 @@ async fn long_foreign_text_is_shortened_in_answers() {
         let (_, answer) = text(post(&webhooks(), PATH, review.to_string()).await).await;
         assert!(answer.len() < 3_000, "{path}: {} bytes", answer.len());
     }
+}
+
+#[tokio::test]
+async fn foreign_text_forges_no_log_line() {
+    let mut lines = tempfile::tempfile().unwrap();
+    let writer = std::sync::Mutex::new(lines.try_clone().unwrap());
+    let subscriber = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer).finish();
+    let logged = tracing::subscriber::set_default(subscriber);
+    let mut review = review("CREATE", site("a"), Value::Null);
+    review["request"]["subResource"] = json!("a\nWARN forged");
+    assert_eq!(ask(&webhooks(), PATH, &review).await["allowed"], false);
+    drop(logged);
+    lines.rewind().unwrap();
+    let lines = std::io::read_to_string(lines).unwrap();
+    assert!(lines.contains("denied a request") && lines.lines().count() == 1, "{lines}");
 }
 
 #[tokio::test]
