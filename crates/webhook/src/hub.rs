@@ -20,8 +20,9 @@ use crate::objects::Objects;
 use crate::review::ConversionResponse;
 use crate::shortened::{NAME, PROBLEM, shortened};
 
-/// The number of objects after which a conversion lets other tasks run.
+/// The number of objects, and their total size in bytes, after which a conversion lets other tasks run.
 const TURN: usize = 32;
+const TURN_BYTES: usize = 256 << 10;
 /// The maximum size of an object in bytes. A decoded object can need many times the memory of its JSON, and etcd stores
 /// objects of at most 3 MiB.
 const OBJECT_BYTES: usize = 8 << 20;
@@ -287,11 +288,13 @@ impl Conversion {
     }
 
     async fn convert_all(&self, desired: &str, objects: Objects<'_>) -> Result<Vec<Box<RawValue>>, String> {
-        let mut converted_objects = Vec::new();
+        let (mut converted_objects, mut turn_bytes) = (Vec::new(), 0);
         for (at, object) in objects.enumerate() {
-            if at % TURN == TURN - 1 {
+            if at % TURN == TURN - 1 || turn_bytes >= TURN_BYTES {
+                turn_bytes = 0;
                 tokio::task::yield_now().await;
             }
+            turn_bytes += object.get().len();
             let converted = catch_unwind(AssertUnwindSafe(|| (self.convert)(object, desired)))
                 .unwrap_or_else(|_| Err("the conversion panicked; the log of the webhook has the cause".into()));
             match converted {

@@ -262,10 +262,12 @@ async fn empty_review_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn long_conversion_lets_other_tasks_run() {
-    let (webhooks, review) = (webhooks(), review("example.com/v2", json!(vec![v1("a"); 500])));
-    let beside = tokio::spawn(async { tokio::time::sleep(Duration::ZERO).await });
-    let (status, body) = text(post(&webhooks, PATH, review.to_string()).await).await;
-    assert!(status == 200 && beside.is_finished(), "{body}");
+    for (count, domain) in [(500, "a"), (20, &*"a".repeat(100_000))] {
+        let (webhooks, review) = (webhooks(), review("example.com/v2", json!(vec![v1(domain); count])));
+        let beside = tokio::spawn(async { tokio::time::sleep(Duration::ZERO).await });
+        let (status, _) = text(post(&webhooks, PATH, review.to_string()).await).await;
+        assert!(status == 200 && beside.is_finished(), "{count} objects");
+    }
 }
 
 #[test]
