@@ -72,7 +72,7 @@
 //! - The bodies of requests and responses in flight have a memory budget of 256 MiB. Request bodies wait in order while
 //!   the budget is exhausted. Only responses can exceed it. Decoded objects can need more memory than their JSON. A conversion
 //!   decodes one object at a time. The server rejects request bodies that are too large, invalid or late.
-//! - `WebhookServer` serves up to 256 connections. In addition to the budget, it buffers up to 16 MiB of received data for
+//! - `WebhookServer` serves up to 256 connections. In addition to the budget, it buffers up to 8 MiB of received data for
 //!   each HTTP/2 connection. It closes the connection of a client that does not receive a response within 10 s.
 //! - An update can repair a stored object that cannot be decoded, and an operator can still remove the finalizers of
 //!   such an object.

@@ -36,7 +36,7 @@ const STREAMS: u32 = 250;
 /// The maximum size of received data that waits for memory, for a request and for an HTTP/2 connection. A connection has
 /// room for many waiting bodies, so that they do not block its other requests.
 const STREAM_WINDOW: u32 = 256 << 10;
-const CONNECTION_WINDOW: u32 = 16 << 20;
+const CONNECTION_WINDOW: u32 = 8 << 20;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum time that a connection may stay open without a request. The limit is longer than the 90 s after which
 /// Go's HTTP clients close idle connections.
