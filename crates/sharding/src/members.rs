@@ -24,6 +24,8 @@ struct Known {
     state: LockState,
     /// The validity of the lease after each renewal.
     duration: Duration,
+    /// The monotonic time at which this state was recorded.
+    since: Duration,
     /// The monotonic time at which the lease expires unless it is renewed.
     expires: Duration,
     /// The monotonic time until which the holder of the previous lease object may work, if the object was replaced.
@@ -99,7 +101,7 @@ impl Members {
         let Some(role) = self.role(name) else { return false };
         let duration = state.record.lease_duration(own);
         let expires = now.saturating_add(duration);
-        let new = Known { role, state: state.clone(), duration, expires, held_until: Duration::ZERO };
+        let new = Known { role, state: state.clone(), duration, since: now, expires, held_until: Duration::ZERO };
         let Some(known) = self.leases.get_mut(name) else {
             self.leases.insert(name.into(), new);
             return true;
@@ -110,16 +112,20 @@ impl Members {
             return false;
         }
         let is_same_object = state.version.uid == known.state.version.uid;
-        // Skip an older state while the known state counts as held, because a delayed state is not a renewal. Accept
-        // an older state afterwards, because the server may have been restored from a backup. All later renewals then
-        // have older versions as well.
-        if is_same_object && known.is_live(now) && state.version.is_before(&known.state.version) == Some(true) {
+        // Skip an older state for some time, because a delayed state is not a renewal. Accept an older state
+        // afterwards, because the server may have been restored from a backup. All later renewals then have older
+        // versions as well. For a rival that has released its lease, accept an older state at once, because the rival
+        // may have acquired the lease again after a restore.
+        let is_recent = role != Role::Rival && now < known.since.saturating_add(own);
+        let may_be_delayed = is_same_object && (known.is_live(now) || is_recent);
+        if may_be_delayed && state.version.is_before(&known.state.version) == Some(true) {
             return false;
         }
         let old = std::mem::replace(known, new);
         known.held_until = old.held_until;
-        if role == Role::Rival && !is_same_object && old.is_live(now) {
-            // The holder of the previous object may not have noticed that it was replaced.
+        if role == Role::Rival && !is_same_object && !old.state.record.is_vacant() {
+            // The holder of the previous object may not have noticed that it was replaced. Even if its lease seems to
+            // have expired, its last renewals may not have been observed.
             known.held_until = now.saturating_add(old.duration.max(own));
         }
         let has_same_holder = old.is_live(now) == known.is_live(now) && old.identity() == known.identity();
@@ -148,7 +154,7 @@ impl Members {
 
     /// Returns the time of the next expiry of a lease, or `None` if all leases have expired.
     pub(crate) fn next_expiry(&self, now: Duration) -> Option<Duration> {
-        self.leases.values().map(|known| known.expires).filter(|expires| *expires > now).min()
+        self.leases.values().flat_map(|known| [known.expires, known.held_until]).filter(|expires| *expires > now).min()
     }
 
     /// Returns the time at which the last rival's lease expires unless it is renewed, or `None` if no rival leads.
@@ -324,6 +330,21 @@ mod tests {
         }
     }
 
+    /// A reopened watch may deliver the older states of a server whose cache is behind.
+    #[test]
+    fn replayed_state_does_not_bring_a_departed_member_back() {
+        for at in [12, 25] {
+            let mut members = members(2);
+            let mut left = state(1, 3);
+            left.record.holder_identity.clear();
+            left.record.lease_duration_seconds = 1;
+            members.record(&lease(1), &left, 15 * SECOND, 11 * SECOND);
+            assert!(!members.record(&lease(1), &state(1, 2), 15 * SECOND, at * SECOND), "replayed at {at} s");
+            // Later, a lower version means that the server was restored from a backup.
+            assert!(members.record(&lease(1), &state(1, 2), 15 * SECOND, 26 * SECOND), "restored");
+        }
+    }
+
     /// Only the current version of a lease can be deleted.
     #[test]
     fn unchanged_lease_has_its_restored_version() {
@@ -348,6 +369,36 @@ mod tests {
             assert_eq!(members.rivals_until(10 * SECOND), Some(25 * SECOND), "{version_number}");
             assert_eq!(members.rivals_until(25 * SECOND), None, "{version_number}");
         }
+    }
+
+    /// Otherwise, both replicas could work at the same time.
+    #[test]
+    fn rival_counts_after_its_release_was_undone() {
+        let mut members = Members::new("site", 16);
+        let mut left = state(1, 1_000);
+        left.record.holder_identity.clear();
+        members.record("site-7-of-8", &left, 15 * SECOND, SECOND);
+        members.record("site-7-of-8", &state(1, 500), 15 * SECOND, 2 * SECOND);
+        assert_eq!(members.rivals_until(2 * SECOND), Some(17 * SECOND));
+    }
+
+    /// The watch may deliver the last renewal of the previous lease object late.
+    #[test]
+    fn rival_counts_after_its_expired_lease_was_replaced() {
+        let mut members = Members::new("site", 16);
+        members.record("site-7-of-8", &state(1, 1_000), 15 * SECOND, SECOND);
+        let mut vacant = state(1, 2_000);
+        vacant.version.uid = "restored".into();
+        vacant.record.holder_identity.clear();
+        vacant.record.lease_duration_seconds = 1;
+        members.record("site-7-of-8", &vacant, 15 * SECOND, 20 * SECOND);
+        assert_eq!(members.rivals_until(20 * SECOND), Some(35 * SECOND));
+        assert_eq!(members.next_expiry(20 * SECOND), Some(21 * SECOND));
+        assert_eq!(members.next_expiry(21 * SECOND), Some(35 * SECOND));
+        // Both the previous and the new object have no holder.
+        vacant.version.uid = "again".into();
+        members.record("site-7-of-8", &vacant, 15 * SECOND, 22 * SECOND);
+        assert_eq!(members.rivals_until(22 * SECOND), Some(35 * SECOND));
     }
 
     #[test]
