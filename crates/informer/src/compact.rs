@@ -90,13 +90,13 @@ impl<T: 'static> Compact<T> {
     /// Returns an error if `object` cannot be serialized as JSON or lacks the required metadata.
     pub fn new(object: &T) -> Result<Self, DecodeError>
     where
-        T: Serialize,
+        T: Object + Serialize,
     {
-        Ok(Self::from_json(&serde_json::to_string(object)?, false)?)
+        Ok(Self::from_json(&serde_json::to_string(object)?, object.metadata().supports_finalizers())?)
     }
 
-    fn from_json(json: &str, is_from_server: bool) -> serde_json::Result<Self> {
-        Ok(Self { record: Record::new::<T>(json, is_from_server)?, object: PhantomData })
+    fn from_json(json: &str, has_finalizers: bool) -> serde_json::Result<Self> {
+        Ok(Self { record: Record::new::<T>(json, has_finalizers)?, object: PhantomData })
     }
 
     /// Decodes and returns the object. Returns the same `Arc` as a previous call if the object was decoded recently.

@@ -26,8 +26,9 @@ pub(super) struct Record {
     learnt: u32,
     generation: i64,
     is_terminating: bool,
-    /// Whether the JSON comes from a server. Otherwise, the JSON contains only the fields that the type serializes.
-    is_from_server: bool,
+    /// Whether the JSON contains the finalizers of the stored object. The JSON of a decoded object contains only the
+    /// fields that its type serializes.
+    has_finalizers: bool,
     /// Whether the object was decoded. The cache of decoded objects can contain the object only if this field is
     /// `true`.
     was_decoded: AtomicBool,
@@ -46,7 +47,7 @@ struct Skim {
 const MAX_LEN: u32 = 1 << 30;
 
 impl Record {
-    pub(super) fn new<T: 'static>(json: &str, is_from_server: bool) -> serde_json::Result<Self> {
+    pub(super) fn new<T: 'static>(json: &str, has_finalizers: bool) -> serde_json::Result<Self> {
         let Skim { mut metadata } = serde_json::from_str(json)?;
         let dictionary = Dictionary::of::<T>();
         let common = dictionary.common(&ObjectMeta {
@@ -76,7 +77,7 @@ impl Record {
             learnt,
             generation,
             is_terminating: deletion_timestamp.is_some(),
-            is_from_server,
+            has_finalizers,
             was_decoded: AtomicBool::new(false),
             annotations: OnceLock::new(),
         })
@@ -160,7 +161,7 @@ impl Metadata for Record {
     }
 
     fn supports_finalizers(&self) -> bool {
-        self.is_from_server
+        self.has_finalizers
     }
 
     fn owners(&self) -> Vec<OwnerRef<'_>> {

@@ -9,11 +9,11 @@ use std::thread;
 use pintle_informer::{
     Cache, Compact, InformerConfig, Lister, Overlay, OverlayConfig, ReflectorConfig, ResourceEvent, SharedInformer,
 };
-use pintle_meta::{DecodeError, DynamicObject, Object, ObjectKey, ObjectMeta, PartialObject};
+use pintle_meta::{DecodeError, DynamicObject, Metadata, Object, ObjectKey, ObjectMeta, PartialObject};
 use pintle_testing::Collection;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::log::Log;
@@ -143,6 +143,54 @@ impl<'de> Deserialize<'de> for Closed {
 }
 
 #[test]
+fn compact_supports_the_finalizers_that_its_type_contains() {
+    let mut pod = pod("a", "x");
+    pod.metadata.finalizers.push("example.com/dns".into());
+    let compact = compact(&pod);
+    assert!(compact.metadata().supports_finalizers());
+    assert_eq!(compact.metadata().finalizers(), ["example.com/dns"]);
+}
+
+/// The metadata of an object, without the finalizers.
+#[derive(Serialize)]
+struct Slim {
+    name: String,
+}
+
+impl Metadata for Slim {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn namespace(&self) -> &str {
+        ""
+    }
+
+    fn uid(&self) -> &str {
+        ""
+    }
+
+    fn resource_version(&self) -> &str {
+        ""
+    }
+}
+
+#[test]
+fn compact_of_a_type_without_finalizers_supports_none() {
+    #[derive(Serialize)]
+    struct SlimPod {
+        metadata: Slim,
+    }
+    impl Object for SlimPod {
+        fn metadata(&self) -> &dyn Metadata {
+            &self.metadata
+        }
+    }
+    let compact = Compact::new(&SlimPod { metadata: Slim { name: "a".into() } }).unwrap();
+    assert_eq!((compact.name(), compact.metadata().supports_finalizers()), ("a", false));
+}
+
+#[test]
 fn metadata_is_read_without_decoding() {
     let json = r#" {"metadata": {"name": "web\u002d1", "namespace": "a", "uid": "4f9a", "resourceVersion": "7", "generation": 3,
         "deletionTimestamp": "2026-11-20T08:30:00Z", "labels": {"b": "c", "d": null}, "annotations": {"e": "ü\n"},
@@ -162,6 +210,21 @@ fn metadata_is_read_without_decoding() {
     assert_eq!(closed.get().unwrap_err(), error);
 }
 
+/// A type that does not serialize its metadata.
+struct Unnamed(ObjectMeta);
+
+impl Serialize for Unnamed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(7)
+    }
+}
+
+impl Object for Unnamed {
+    fn metadata(&self) -> &dyn Metadata {
+        &self.0
+    }
+}
+
 #[test]
 fn compact_without_metadata_is_an_error() {
     for json in ["null", "[", "7", r#"{"metadata": 7}"#, r#"{"metadata": {"name": 7}}"#, r#"{"metadata": {}"#] {
@@ -169,7 +232,7 @@ fn compact_without_metadata_is_an_error() {
     }
     let hush = serde_json::from_str::<Compact<Pod>>(r#"{"metadata": {"labels": "hush"}}"#).unwrap_err();
     assert!(!DecodeError::from(hush).to_string().contains("hush"));
-    assert!(Compact::new(&7).is_err());
+    assert!(Compact::new(&Unnamed(ObjectMeta::default())).is_err());
 }
 
 static COUNTED: AtomicUsize = AtomicUsize::new(0);
