@@ -56,14 +56,14 @@ impl<T> Sequence<T> {
     }
 
     /// Records that the state at `position` was decoded. Keeps only the decoded state with the lowest position, which
-    /// is older than most other states and can be their fallback.
-    pub(super) fn record_decoded(&self, position: u32, state: Stored<T>) {
+    /// is older than most other states and can be their fallback. Returns the state that is no longer kept. Dropping it
+    /// can run user-defined `Drop` code.
+    #[must_use]
+    pub(super) fn record_decoded(&self, position: u32, state: Stored<T>) -> Option<Stored<T>> {
         let mut decoded = self.decoded.lock();
         let is_lowest = decoded.as_ref().is_none_or(|(lowest, _)| position < *lowest);
-        let before = if is_lowest { decoded.replace((position, state)) } else { None };
-        // Drop the state after releasing the lock, because dropping it can run user-defined `Drop` code.
-        drop(decoded);
-        drop(before);
+        let before = if is_lowest { decoded.replace((position, state)) } else { return Some(state) };
+        before.map(|(_, before)| before)
     }
 
     fn decoded_before(&self, position: u32) -> Option<Stored<T>> {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::mem::replace;
+use std::mem::{forget, replace};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -180,20 +180,19 @@ impl<T> Record<T> {
     pub(super) fn fill(self: &Arc<Self>, is_read: bool) -> Option<CatchDrop<T>> {
         let reservation = Reservation(self);
         let decoded = self.decode();
-        if let Ok(object) = &decoded {
-            let mut slot = self.slot.lock();
-            self.was_read.store(is_read, Ordering::Relaxed);
-            *slot = Slot::Ready(object.clone());
+        match &decoded {
+            Ok((object, _)) => reservation.fulfil(object.clone(), is_read),
+            Err(_) => drop(reservation),
         }
-        drop(reservation);
-        self.reported(decoded)
+        // Report the error or drop the replaced states only now, because both can run user code that reads this object.
+        self.reported(decoded.map(|(object, _)| object))
     }
 
     /// Checks that the object can be decoded, and drops the decoded object. Does nothing if the
     /// object has already been decoded.
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {
-            drop(self.reported(self.decode()));
+            drop(self.reported(self.decode().map(|(object, _)| object)));
         }
     }
 
@@ -211,20 +210,20 @@ impl<T> Record<T> {
         }
     }
 
-    /// Decodes the object. If the object cannot be decoded, the error contains the entry to [report](Self::reported),
-    /// unless the object was already reported.
-    fn decode(self: &Arc<Self>) -> Result<CatchDrop<T>, Option<Found<T>>> {
+    /// Decodes the object, and returns the earlier states that are no longer needed. If the object cannot be decoded, the
+    /// error contains the entry to [report](Self::reported), unless the object was already reported.
+    fn decode(self: &Arc<Self>) -> Result<(CatchDrop<T>, Replaced<T>), Option<Found<T>>> {
         match decoding(|| self.source.decode(self.json())) {
             Ok(object) => {
-                if let Fallback::Unproven(sequence, position) = self.fallback() {
-                    sequence.record_decoded(position, Stored::Lazy(self.clone()));
-                }
+                let fallback = self.fallback();
+                let decoded = match &fallback {
+                    Fallback::Unproven(sequence, at) => sequence.record_decoded(*at, Stored::Lazy(self.clone())),
+                    Fallback::None | Fallback::State(_) => None,
+                };
                 self.quality.store(GOOD, Ordering::Release);
                 self.becomes_known();
-                // Drop the fallback after releasing the lock, because it may be the last reference to an object.
-                let fallback = replace(&mut *self.fallback.lock(), Fallback::None);
-                drop(fallback);
-                Ok(CatchDrop::from(Arc::new(object)))
+                let own = replace(&mut *self.fallback.lock(), Fallback::None);
+                Ok((CatchDrop::from(Arc::new(object)), Replaced { _fallbacks: [fallback, own], _decoded: decoded }))
             }
             Err(_) if self.quality.swap(BAD, Ordering::AcqRel) == BAD => Err(None),
             Err(error) => {
@@ -344,17 +343,34 @@ impl<T> Record<T> {
     }
 }
 
+/// Earlier states that a decoded state has replaced. Dropping them can run user-defined `Drop` code, so no thread may
+/// wait for it.
+struct Replaced<T> {
+    _fallbacks: [Fallback<T>; 2],
+    _decoded: Option<Stored<T>>,
+}
+
 /// A reservation of the slot for the decoded object, which keeps all other readers of the record waiting. If decoding
 /// fails or panics, dropping the reservation empties the slot.
 struct Reservation<'a, T>(&'a Record<T>);
 
+impl<T> Reservation<'_, T> {
+    /// Stores the decoded object.
+    fn fulfil(self, object: CatchDrop<T>, is_read: bool) {
+        let record = self.0;
+        // From now on, another thread may reserve the slot, and this reservation must not empty it.
+        forget(self);
+        let mut slot = record.slot.lock();
+        record.was_read.store(is_read, Ordering::Relaxed);
+        *slot = Slot::Ready(object);
+        drop(slot);
+        record.decoded.notify_all();
+    }
+}
+
 impl<T> Drop for Reservation<'_, T> {
     fn drop(&mut self) {
-        let mut slot = self.0.slot.lock();
-        if matches!(*slot, Slot::Busy) {
-            *slot = Slot::Empty;
-        }
-        drop(slot);
+        *self.0.slot.lock() = Slot::Empty;
         self.0.decoded.notify_all();
     }
 }
@@ -473,16 +489,16 @@ mod tests {
         fn exit(&self, _: &Id) {}
     }
 
-    fn record(json: &str, source: &Arc<Source<PartialObject>>) -> Arc<Record<PartialObject>> {
+    fn record<T>(json: &str, source: &Arc<Source<T>>) -> Arc<Record<T>> {
         let outline = Scanner::new(&Projection::whole()).scan(json.as_bytes()).expect("valid JSON");
         Arc::new(outline.record(json.as_bytes(), source).expect("the object has metadata"))
     }
 
-    /// Otherwise, all later readers of the object would wait forever.
+    /// Undecodable objects are reported without a reservation of the slot, so the panic cannot block other readers.
     #[test]
-    fn subscriber_panic_leaves_the_slot_empty() {
+    fn later_reads_continue_after_a_panic_of_the_subscriber() {
         let json = r#"{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"1","labels":["x"]}}"#;
-        let source = Arc::new(Source::new(String::new(), usize::MAX));
+        let source = Arc::new(Source::<PartialObject>::new(String::new(), usize::MAX));
         let record = record(json, &source);
         let read = || tracing::subscriber::with_default(PanickingSubscriber, || record.object().is_some());
         assert!(catch_unwind(AssertUnwindSafe(read)).is_err());
@@ -490,10 +506,60 @@ mod tests {
         assert!(record.object().is_none() && source.found().len() == 1, "the object is reported once");
     }
 
+    /// An object that records in its `Drop` whether a read of another record would wait.
+    #[derive(Default, serde::Deserialize)]
+    struct Reader {
+        metadata: ObjectMeta,
+    }
+    pintle_meta::resource!(Reader, "v1", "Pod", "pods", Namespaced);
+
+    thread_local! {
+        static OTHER: std::cell::RefCell<std::sync::Weak<Record<Reader>>> = const { std::cell::RefCell::new(std::sync::Weak::new()) };
+        static WAITS: Cell<Option<bool>> = const { Cell::new(None) };
+    }
+
+    impl Drop for Reader {
+        fn drop(&mut self) {
+            let other = OTHER.with_borrow(std::sync::Weak::upgrade);
+            WAITS.set(other.map(|other| matches!(*other.slot.lock(), Slot::Busy)).or(WAITS.get()));
+        }
+    }
+
+    fn versions<const N: usize>() -> [Arc<Record<Reader>>; N] {
+        let source = Arc::new(Source::new(String::new(), 0));
+        std::array::from_fn(|version| {
+            let json =
+                format!(r#"{{"metadata":{{"namespace":"ns","name":"a","uid":"u","resourceVersion":"{version}"}}}}"#);
+            record(&json, &source)
+        })
+    }
+
+    /// The `Drop` of an object is user code, which may read the same key.
+    #[test]
+    fn fallback_is_dropped_after_the_read() {
+        let [newest] = versions();
+        newest.follows(&Stored::Eager(CatchDrop::from(Arc::new(Reader::default())), LastWrite::default()));
+        OTHER.set(Arc::downgrade(&newest));
+        assert!(newest.object().is_some());
+        assert_eq!(WAITS.get(), Some(false));
+    }
+
+    #[test]
+    fn earlier_decoded_state_is_dropped_after_the_read() {
+        let [oldest, middle, newest] = versions();
+        middle.follows(&Stored::Lazy(oldest));
+        newest.follows(&Stored::Lazy(middle.clone()));
+        assert!(newest.fill(true).is_some());
+        drop(newest);
+        OTHER.set(Arc::downgrade(&middle));
+        assert!(middle.object().is_some());
+        assert_eq!(WAITS.get(), Some(false));
+    }
+
     #[test]
     fn panic_while_decoding_leaves_the_slot_empty() {
         let json = r#"{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"1"}}"#;
-        let mut source = Source::new(String::new(), usize::MAX);
+        let mut source = Source::<PartialObject>::new(String::new(), usize::MAX);
         source.replace_decode(|_| panic!("a panic while decoding"));
         let record = record(json, &Arc::new(source));
         assert!(catch_unwind(AssertUnwindSafe(|| record.object().is_some())).is_err());
