@@ -57,10 +57,10 @@ pub struct LeaderElectionConfig {
     /// immediately after a restart, without waiting for its old record to expire. If `true`, an elector does not wait
     /// for permits of other electors in the same process.
     pub reuse_identity: bool,
-    /// Whether a candidate waits for a lease duration after it has noticed that the lock was deleted or replaced. The
-    /// default is `true`. The wait is necessary, because the holder may not have noticed the deletion, and can stay
-    /// active for up to `renew_deadline` after its last renewal. A candidate that has never observed the lock does not
-    /// wait. A former leader does not wait if it held the lock until the end of its term.
+    /// Whether a candidate waits for a lease duration after it has noticed that the lock was deleted, replaced or
+    /// restored from a backup. The default is `true`. The wait is necessary, because the holder may not have noticed
+    /// this, and can stay active for up to `renew_deadline` after its last renewal. A candidate that has never observed
+    /// the lock does not wait. A former leader does not wait if it held the lock until the end of its term.
     pub wait_after_deletion: bool,
     /// Whether the control plane chooses the leader from the [`Candidate`](crate::Candidate)s. The default is `false`.
     /// The [`Candidate`](crate::Candidate) must have the same `identity` as this elector.

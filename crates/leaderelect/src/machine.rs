@@ -60,7 +60,7 @@ pub struct Machine {
     /// The time of the next tick, unless a signal arrives first.
     next_try: Duration,
     observed: Option<Observation>,
-    /// The time until which a deleted lock is treated as held.
+    /// The time until which a deleted, replaced or restored lock is treated as held.
     held_until: Duration,
     /// The time at which the lock was first observed to be missing.
     absent_since: Option<Duration>,
@@ -533,8 +533,8 @@ impl Machine {
         changed
     }
 
-    /// Makes this contender wait after it has noticed that the lock was deleted. The holder may have renewed the lock
-    /// right before the deletion, and may then act as the leader for almost a lease duration.
+    /// Makes this contender wait after it has noticed that the lock was deleted, or restored from a backup. The holder
+    /// may have renewed the lock right before, and may then act as the leader for almost a lease duration.
     fn wait_out(&mut self, gone: &LockState, now: Now) {
         let own = self.config.lease_duration;
         if self.config.wait_after_deletion {

@@ -9,7 +9,7 @@ use crate::record::{LeaderElectionRecord, LockState};
 pub(super) struct Observation {
     pub(super) state: LockState,
     /// The time at which the current record was first observed in the current object. Writes that leave the record
-    /// unchanged do not change this time.
+    /// unchanged do not change this time, but a restore of the server from a backup does.
     pub(super) at: Duration,
     confirmed: Duration,
 }
@@ -48,10 +48,29 @@ impl Machine {
         let sent = sent.at.monotonic;
         self.last_hint.take_if(|hinted| hinted.at < sent);
         let is_current = self.observed.as_ref().is_some_and(|observed| observed.confirmed < sent);
+        let last = self.observed.as_ref().filter(|_| is_current).zip(found);
+        let undone = last.filter(|(last, found)| self.was_undone(last, found, now)).map(|(last, _)| last.state.clone());
         self.observe(found, now, instructions);
         if let (true, Some(observed), Some(found)) = (is_current, &mut self.observed, found) {
             observed.state.version = found.version.clone();
+            match undone {
+                None => {}
+                // The holder may have renewed the lock since the last observation.
+                Some(last) if last.record.holder_identity == found.record.holder_identity => {
+                    observed.at = now.monotonic
+                }
+                Some(last) => self.wait_out(&last, now),
+            }
         }
+    }
+
+    /// Returns `true` if the server was restored from a backup, and the holder in the last observation may still work,
+    /// because it may not have noticed the restore.
+    fn was_undone(&self, last: &Observation, found: &LockState, now: Now) -> bool {
+        let Observation { state: LockState { version, record, .. }, at, .. } = last;
+        let is_restored = version.uid == found.version.uid && found.version.is_before(version) == Some(true);
+        let is_foreign = !record.is_vacant() && record.holder_identity != self.config.identity;
+        is_restored && is_foreign && now.monotonic < *at + record.lease_duration(self.config.lease_duration)
     }
 
     /// Returns the maximum age of the last observation for detecting a renewal by its record. If the observation is

@@ -202,10 +202,22 @@ async fn shard_taken_while_rivals_work_is_always_released() {
 /// The server's data is restored from a backup, after which all leases have lower versions than before.
 #[tokio::test(start_paused = true)]
 async fn rivals_keep_waiting_after_a_restore() {
+    for is_vacant in [false, true] {
+        rivals_survive_a_restore(is_vacant).await;
+    }
+}
+
+/// `is_vacant` means that the backup was made while no replica held a lease.
+async fn rivals_survive_a_restore(is_vacant: bool) {
     let (server, restored, ledger) = (Collection::<Lease>::default(), Collection::default(), Ledger::default());
     (0..100_000).for_each(|_| server.advance());
     let ([a, b], [c, d]) = rollout(&server, &ledger).await;
-    server.objects().into_iter().for_each(|lease| drop(restored.put(lease)));
+    for mut lease in server.objects() {
+        if is_vacant {
+            lease.spec.holder_identity = None;
+        }
+        restored.put(lease);
+    }
     for (replica, identity) in [(&a, "a"), (&b, "b"), (&c, "c"), (&d, "d")] {
         assert!(replica.restored.set(restored.client(identity)).is_ok());
     }
@@ -213,7 +225,7 @@ async fn rivals_keep_waiting_after_a_restore() {
     for second in 0..120 {
         pass(1.0).await;
         ledger.check(second);
-        assert!(ledger.shards().iter().all(|shard| shard.count() == 6), "{second}: {:?}", ledger.shards());
+        assert!(ledger.shards().iter().all(|shard| shard.count() == 6), "{is_vacant}, {second}: {:?}", ledger.shards());
     }
     assert_eq!(ledger.shards().len(), 6);
     a.stop.cancel();

@@ -116,3 +116,33 @@ fn release_after_a_restore_is_noticed() {
     let takeover = sent(&candidate.step(Signal::Tick, at(5, 5)));
     assert!(matches!(takeover, LockRequest::Update { .. }), "{takeover:?}");
 }
+
+/// Reads `state` until the `Machine` takes the lock over, and returns the time of the takeover.
+fn takeover_of(machine: &mut Machine, state: &LockState, from: u64) -> u64 {
+    let takes_over = |second: &u64| {
+        let now = at(*second, *second as i64);
+        machine.step(Signal::Tick, now);
+        let instructions = machine.step(Signal::Read(Ok(Some(state.clone()))), now);
+        instructions.iter().any(|sent| matches!(sent, Instruction::Send { request: LockRequest::Update { .. }, .. }))
+    };
+    (from..100).find(takes_over).expect("a takeover")
+}
+
+/// The server was restored from a backup in which the lock was free, or held by this candidate or by the same holder.
+/// The holder may have renewed its lease right before the restore.
+#[test]
+fn candidate_waits_for_the_holder_before_a_restore() {
+    let mut former = watching();
+    let LockRequest::Create(record) = sent(&former.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+    former.step(written(), at(0, 0));
+    former.step(Signal::Tick, at(10, 10));
+    assert_eq!(sent(&former.step(Signal::WorkEnded, at(10, 10))), LockRequest::Read);
+    let never = watching();
+    let backups = [(never.clone(), held(5, "")), (former, version_of("uid", 5, &record)), (never, held(5, "other"))];
+    for (mut machine, backup) in backups {
+        machine.step(Signal::Read(Ok(Some(held(1_000, "other")))), at(10, 10));
+        machine.step(Signal::Watch(Hint::Down), at(11, 11));
+        assert_eq!(sent(&machine.step(Signal::Tick, at(20, 20))), LockRequest::Read);
+        assert_eq!(takeover_of(&mut machine, &backup, 20), 36, "{backup:?}");
+    }
+}
