@@ -59,7 +59,9 @@ fn configure<T: Resource + Serialize>(
     let key = key_of::<T>(metadata, namespace, names)?;
     if let Some(owner) = owner {
         check_owner::<T>(&key, namespace, owner)?;
-        add_owner(metadata, owner)?;
+        add_owner(metadata, owner).map_err(|why| {
+            ReconcileError::terminal(format!("{} {:?} cannot own {kind} {key:?}: {why}", owner.kind, owner.name))
+        })?;
     }
     Ok((key, Value::Object(configuration)))
 }
@@ -137,16 +139,26 @@ fn check_owner<T: Resource>(
     Err(ReconcileError::terminal(format!("{owner} cannot own {child}: {why}; use `apply_unowned` and a finalizer")))
 }
 
-fn add_owner(metadata: &mut Map<String, Value>, owner: &OwnerReference) -> Result<(), ReconcileError> {
-    let encoded = serde_json::to_value(owner).map_err(ReconcileError::terminal)?;
+/// Adds the reference to the owner. Returns an error if another owner controls the child, because API servers reject a
+/// child with two controllers.
+fn add_owner(metadata: &mut Map<String, Value>, owner: &OwnerReference) -> Result<(), String> {
+    let mut encoded = serde_json::to_value(owner).map_err(|error| error.to_string())?;
     let owners = metadata.entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
-    if let Value::Array(owners) = owners {
-        match owners.iter_mut().find(|present| present["uid"] == owner.uid) {
-            None => owners.push(encoded),
-            // Without the field, the child would have no controller.
-            Some(present) if present["controller"] != true => *present = encoded,
-            Some(_) => {}
+    let Value::Array(owners) = owners else { return Ok(()) };
+    let mut others = owners.iter().filter(|present| present["uid"] != owner.uid);
+    if let Some(other) = others.find(|other| owner.controller == Some(true) && other["controller"] == true) {
+        return Err(format!("{} {} already controls it", other["kind"].as_str().unwrap_or_default(), other["name"]));
+    }
+    match owners.iter_mut().find(|present| present["uid"] == owner.uid) {
+        None => owners.push(encoded),
+        // Without the field, the child would have no controller.
+        Some(present) if present["controller"] != true => {
+            if let Some(blocks) = present.get("blockOwnerDeletion").filter(|blocks| blocks.is_boolean()) {
+                encoded["blockOwnerDeletion"] = blocks.clone();
+            }
+            *present = encoded;
         }
+        Some(_) => {}
     }
     Ok(())
 }
@@ -200,6 +212,35 @@ mod tests {
             let (_, configuration) = of_child(&child, Some("team-a"), Some(&controller)).unwrap();
             assert_eq!(configuration["metadata"]["ownerReferences"], json!([controller, other]));
         }
+    }
+
+    #[test]
+    fn plain_reference_keeps_an_explicit_block_owner_deletion() {
+        let controller = OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..owner() };
+        let mut child = map("", "web");
+        for (own, expected) in [(Some(false), false), (Some(true), true), (None, true)] {
+            child.metadata.owner_references = vec![OwnerReference { block_owner_deletion: own, ..owner() }];
+            let (_, configuration) = of_child(&child, Some("team-a"), Some(&controller)).unwrap();
+            let expected = OwnerReference { block_owner_deletion: Some(expected), ..controller.clone() };
+            assert_eq!(configuration["metadata"]["ownerReferences"], json!([expected]));
+        }
+    }
+
+    /// The server would reject the child on each attempt.
+    #[test]
+    fn second_controller_of_a_child_is_a_terminal_error() {
+        let controller = OwnerReference { controller: Some(true), ..owner() };
+        let mut other = OwnerReference { uid: "other".into(), ..controller.clone() };
+        other.name = "shop".into();
+        let mut child = map("", "web");
+        for own in [vec![], vec![owner()], vec![controller.clone()]] {
+            child.metadata.owner_references = [own, vec![other.clone()]].concat();
+            let error = of_child(&child, Some("team-a"), Some(&controller)).unwrap_err();
+            assert!(error.is_terminal() && error.to_string().contains("\"shop\" already controls"), "{error}");
+        }
+        // The owner does not become the controller.
+        child.metadata.owner_references = vec![other];
+        assert!(of_child(&child, Some("team-a"), Some(&owner())).is_ok());
     }
 
     #[test]
