@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_controller::{
-    Action, Cleanup, Controller, ControllerConfig, Finalizer, Manager, QueueSetup, ReconcileError, ReconcileRequest,
-    Trigger,
+    Action, Cleanup, Controller, ControllerConfig, Finalizer, Manager, QueueSetup, ReconcileRequest, Trigger,
 };
 use pintle_leaderelect::{Clocks, LeaderElectionConfig, Lease, Now, SystemClocks};
 use pintle_meta::{DeleteOptions, ObjectApi, ObjectKey};
@@ -139,8 +138,11 @@ async fn finalizer_is_not_written_after_the_term() {
         }
         let (informer, finalizer) = (informer(&sites), Finalizer::new(sites.client("dns"), "example.com/dns"));
         let (lister, finalizer, jumps) = (informer.lister(), Arc::new(finalizer), clock.clone());
+        let applied = Arc::new(AtomicBool::new(false));
+        let applies = applied.clone();
         let controller = Controller::of(&informer).reconciler(move |request: ReconcileRequest| {
             let (site, finalizer, jumps) = (lister.get(&request.key), finalizer.clone(), jumps.clone());
+            let applies = applies.clone();
             async move {
                 if jumps.1.load(Ordering::Relaxed) {
                     // The next term may write the finalizer.
@@ -150,7 +152,10 @@ async fn finalizer_is_not_written_after_the_term() {
                 if !is_deleted {
                     block();
                 }
-                let apply = async |_| Err(ReconcileError::terminal("applied after the term"));
+                let apply = async |_| {
+                    applies.store(true, Ordering::Relaxed);
+                    Ok(Action::await_change())
+                };
                 let cleanup = async |_| {
                     block();
                     Ok(Cleanup::Done)
@@ -165,6 +170,6 @@ async fn finalizer_is_not_written_after_the_term() {
         task.abort();
         assert!(clock.1.load(Ordering::Relaxed), "the reconciler was called");
         let patches = sites.requests().iter().filter(|request| request.to_string().contains("PATCH")).count();
-        assert_eq!(patches, 0, "is_deleted: {is_deleted}");
+        assert_eq!((patches, applied.load(Ordering::Relaxed)), (0, false), "is_deleted: {is_deleted}");
     }
 }
