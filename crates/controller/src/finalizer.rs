@@ -265,8 +265,9 @@ impl<A> Finalizer<A> {
 }
 
 /// Runs `write`, but drops it when the leadership term ends. Code that blocks its thread may continue after the term,
-/// but writes no more finalizers.
-async fn within_term<R>(
+/// but sends no more writes.
+#[doc(hidden)]
+pub async fn within_term<R>(
     leadership: Option<&Leadership>,
     write: impl Future<Output = Result<R, ApiError>>,
 ) -> Result<R, ReconcileError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_controller::{
     Action, CauseReason, Cleanup, EventChange, KeyCause, ReconcileError, ReconcileRequest, add_finalizer,
-    check_finalizers, remove_finalizer,
+    check_finalizers, remove_finalizer, within_term,
 };
 use pintle_leaderelect::Leadership;
 use pintle_meta::__private::Mutex;
@@ -19,7 +19,7 @@ use crate::caches::Cached;
 use crate::cleaned_up::CleanedUp;
 use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
-use crate::shared::{Shared, within_term};
+use crate::shared::Shared;
 
 /// The interval for reading an object again that no longer matches the selectors but still has the controller's
 /// finalizer.

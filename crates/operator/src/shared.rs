@@ -4,9 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pintle_cluster::Cluster;
-use pintle_controller::{ReconcileError, ReconcileRequest};
+use pintle_controller::ReconcileRequest;
 use pintle_events::EventRecorder;
-use pintle_leaderelect::Leadership;
 use pintle_meta::__private::Mutex;
 use pintle_meta::{ApiError, ApiResource, ObjectKey, Resource};
 use serde_json::Value;
@@ -42,18 +41,6 @@ impl<K: Resource> Shared<K> {
 
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.applied.lock().forget(key);
-    }
-}
-
-/// Runs `write`, but drops it when the leadership term ends. Code that blocks its thread may continue after the term,
-/// but sends no more writes.
-pub(crate) async fn within_term<R>(
-    leadership: Option<&Leadership>,
-    write: impl Future<Output = Result<R, ApiError>>,
-) -> Result<R, ReconcileError> {
-    match leadership {
-        None => Ok(write.await?),
-        Some(leadership) => Ok(leadership.run(write).await??),
     }
 }
 

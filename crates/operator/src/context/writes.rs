@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use pintle_controller::ReconcileError;
+use pintle_controller::{ReconcileError, within_term};
 use pintle_events::EventType;
 use pintle_meta::{
     ApiError, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, PropagationPolicy, Resource, WriteOptions,
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::Context;
 use crate::applied::{Apply, Comparison, Target};
 use crate::caches::Cached;
-use crate::shared::{read_raw, within_term};
+use crate::shared::read_raw;
 use crate::{Result, configuration, contention, own_conditions};
 
 impl<K: Resource> Context<K> {
