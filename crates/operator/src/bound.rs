@@ -10,7 +10,7 @@ use pintle_controller::{
 };
 use pintle_leaderelect::Leadership;
 use pintle_meta::__private::Mutex;
-use pintle_meta::{Metadata, Object, ObjectKey, Resource, ResourceScope, WriteOptions};
+use pintle_meta::{Metadata, Object, ObjectKey, Resource, ResourceScope, Scope, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -126,12 +126,13 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// deletion. For example, the cache may not have received the object yet, or the object may be undecodable. If the
     /// cache selects objects by labels or fields, a deletion may also mean that the object no longer matches.
     async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
+        check_scope::<K>(&request.key)?;
         if self.objects.namespace.as_deref().is_some_and(|own| request.key.namespace() != Some(own)) {
             // Skip keys of other namespaces, which a mapping function or a trigger can add: these objects belong to
             // other operators.
             return Ok(Action::await_change());
         }
-        // A request for an impossible key, which a mapping function or a trigger can add, would always fail.
+        // A request for an impossible name, which a mapping function or a trigger can add, would always fail.
         let is_possible = request.key.is_possible(K::Scope::SCOPE);
         if !is_possible || !self.shared.is_selective && self.was_deleted(&request) {
             return self.gone(request).await;
@@ -215,6 +216,18 @@ impl<K: Resource> Bound<K> {
     fn write_options(&self) -> WriteOptions {
         WriteOptions { field_manager: self.shared.field_manager.clone(), ..WriteOptions::default() }
     }
+}
+
+/// Checks the scope of a key that a mapping function or a trigger has added. An object with this name may exist, so the
+/// key must not count as the key of a missing object.
+fn check_scope<K: Resource>(key: &ObjectKey) -> Result<(), ReconcileError> {
+    let hint = match (K::Scope::SCOPE, key.namespace()) {
+        (Scope::Namespaced, None) => "namespaced, so its keys are created with `ObjectKey::new`",
+        (Scope::Cluster, Some(_)) => "cluster-scoped, so its keys are created with `ObjectKey::cluster`",
+        (Scope::Namespaced, Some(_)) | (Scope::Cluster, None) => return Ok(()),
+    };
+    let kind = K::KIND;
+    Err(ReconcileError::terminal(format!("the key {key:?} has the wrong scope: the kind {kind} is {hint}")))
 }
 
 #[cfg(test)]

@@ -108,8 +108,10 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     /// Handles an object that no longer exists, for example to clean up in-memory state. For reliable cleanup, use a
     /// finalizer. `gone` may be called several times for the same deletion, and for keys that never existed. `gone` is
     /// not called for an object that exists but is not cached. Before the controller calls `gone`, it reads the
-    /// object's metadata from the server, unless the watch has reported the deletion. The read requires the permission
-    /// `get`. The default implementation does nothing.
+    /// object's metadata from the server, unless the watch has reported the deletion, or no object can have the name.
+    /// The read requires the permission `get`. If the kind is namespaced and the key has no namespace, or the other way
+    /// round, the controller does not call `gone`, and the reconciliation fails with a terminal error. The default
+    /// implementation does nothing.
     ///
     /// # Errors
     ///

@@ -39,8 +39,8 @@ impl<K: Resource> Context<K> {
     ///
     /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
     ///   name, or if the reconciled object cannot be the child's owner. A namespaced object can only own objects in its
-    ///   namespace, and an object cannot own itself. For objects without an owner reference, see
-    ///   [`apply_unowned`](Self::apply_unowned).
+    ///   namespace, an object cannot own itself, and `child` must not have a controller reference to another object. For
+    ///   objects without an owner reference, see [`apply_unowned`](Self::apply_unowned).
     /// - A terminal error if `child` does not have the labels of [`labels_of`](crate::ControllerBuilder::labels_of).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
     /// - An error if another object controls the child, or if the owner does not exist. Before a child is created, an

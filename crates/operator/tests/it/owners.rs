@@ -55,7 +55,7 @@ async fn owner_with_an_impossible_name_is_never_reconciled() {
 }
 
 #[tokio::test]
-async fn object_with_an_impossible_key_is_gone() {
+async fn object_with_an_impossible_name_is_gone() {
     let world = World::with_site("blog").await;
     let ((left, mut gone), trigger) = (unbounded_channel(), Trigger::new());
     let controller = Controller::<Website>::new()
@@ -66,17 +66,39 @@ async fn object_with_an_impossible_key_is_gone() {
         })
         .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
     let running = Running::start(world.manager().controller(controller));
-    let impossible = [
-        ObjectKey::new("default", "a%b"),
-        ObjectKey::new("default", ".."),
-        ObjectKey::new("a/b", "c"),
-        ObjectKey::cluster("blog"),
-    ];
+    let impossible = [ObjectKey::new("default", "a%b"), ObjectKey::new("default", ".."), ObjectKey::new("a/b", "c")];
     for key in impossible {
         trigger.trigger(key.clone());
         assert_eq!(soon(gone.recv()).await.unwrap(), key);
     }
     running.stop().await.unwrap();
+}
+
+/// A mapping function has forgotten the namespace of an object that exists.
+#[tokio::test]
+async fn key_without_the_namespace_is_an_error() {
+    let world = World::with_site("blog").await;
+    for namespace in [None, Some("default")] {
+        let ((left, mut gone), trigger) = (unbounded_channel(), Trigger::new());
+        let builder = Controller::<Website>::new();
+        let builder = namespace.into_iter().fold(builder, |builder, namespace| builder.namespace(namespace));
+        let controller = builder
+            .source(trigger.clone())
+            .gone(move |key, _| {
+                let sent = left.send(key);
+                async move { Ok(sent?) }
+            })
+            .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+        let manager = world.manager().controller(controller);
+        let status = manager.status();
+        let running = Running::start(manager);
+        trigger.trigger(ObjectKey::cluster("blog"));
+        let failing = async || status.controller("website")?.most_failing(1).pop();
+        let failing = eventually("the reconciliation fails", failing).await.to_string();
+        assert!(failing.contains("`ObjectKey::new`"), "{failing}");
+        running.stop().await.unwrap();
+        assert!(gone.try_recv().is_err(), "`gone` was called");
+    }
 }
 
 #[tokio::test]
