@@ -402,8 +402,10 @@ fn early_takeover_after_a_restore_is_found() {
     bench.version = 10;
     let acquired = bench.now.as_secs_f64();
     for _ in 0..20 {
-        let record = LeaderElectionRecord { renew_time: time(bench.now.as_secs_f64()), ..record("b", 2, acquired) };
-        bench.put(record);
+        for earlier in [0.1, 0.0] {
+            let renew_time = time(bench.now.as_secs_f64() - earlier);
+            bench.put(LeaderElectionRecord { renew_time, ..record("b", 2, acquired) });
+        }
         bench.pass(0.5);
     }
     assert_eq!(bench.audit.summary().terms, 2, "{:?}", bench.findings);
