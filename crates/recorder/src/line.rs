@@ -112,16 +112,7 @@ const OVERSIZED: &str = "OVERSIZED-";
 impl Line {
     /// Returns the approximate number of bytes that this entry takes in memory.
     pub(super) fn size(&self) -> usize {
-        let text = match &self.record {
-            Record::Item(RawObject::Json(json))
-            | Record::Event(
-                WatchEvent::Added(RawObject::Json(json))
-                | WatchEvent::Modified(RawObject::Json(json))
-                | WatchEvent::Deleted(RawObject::Json(json)),
-            ) => json.len(),
-            record => record.written().1.len(),
-        };
-        size_of::<Self>() + text
+        size_of::<Self>() + self.record.written().1.len()
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
