@@ -212,7 +212,7 @@ impl<T> Record<T> {
 
     /// Decodes the object, and returns the earlier states that are no longer needed. If the object cannot be decoded, the
     /// error contains the entry to [report](Self::reported), unless the object was already reported.
-    fn decode(self: &Arc<Self>) -> Result<(CatchDrop<T>, Replaced<T>), Option<Found<T>>> {
+    fn decode(self: &Arc<Self>) -> Decoded<T> {
         match decoding(|| self.source.decode(self.json())) {
             Ok(object) => {
                 let fallback = self.fallback();
@@ -342,6 +342,8 @@ impl<T> Record<T> {
         })
     }
 }
+
+type Decoded<T> = Result<(CatchDrop<T>, Replaced<T>), Option<Found<T>>>;
 
 /// Earlier states that a decoded state has replaced. Dropping them can run user-defined `Drop` code, so no thread may
 /// wait for it.
