@@ -15,6 +15,12 @@
 //! - A [`Cluster`] creates clients, informers, recorders and electors, which share connections and caches.
 //! - A [`Reader`] reads objects from a cache or from the server.
 //! - A [`ClusterConfig`] contains the connection settings, the metrics provider and the transport layer.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `apiserver` | `Cluster::embedded` and `Cluster::plan`, with an API server in the same process |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -32,6 +32,13 @@
 //!   delivers [`RawObject`]s. A source of decoded objects implements [`ObjectSource`] instead.
 //! - [`ClientConfig`] configures a client. `Debug` never prints the text of a [`Secret`]. [`redacted_url`] and [`DecodeError`]
 //!   remove secrets from displayed text.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `k8s-openapi` | implements `Object` and `Resource` for the types of the crate k8s-openapi; your program selects the Kubernetes version with a feature of k8s-openapi |
+//! | `schemars` | implements `JsonSchema` for metadata, times and conditions |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

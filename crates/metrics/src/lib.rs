@@ -45,6 +45,13 @@
 //!   of this provider, or register the provider with a `prometheus_client` registry (feature `prometheus-client`). A
 //!   [`Distribution`] contains the values that a histogram has recorded.
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `memory` | `InMemoryProvider`, a provider that keeps the series in memory |
+//! | `prometheus-client` | registers an `InMemoryProvider` with a `prometheus_client` registry; enables `memory` |
+//!
 //! # Rules
 //!
 //! - **A series combines the values of its instruments.** Several components, such as two queues with the same name,

@@ -56,6 +56,12 @@
 //!   subresource ([`ResourceEvent::writer`](pintle_informer::ResourceEvent::writer) is `None`). A conflict is also not
 //!   detected if the key has had more than eight other causes since the controller's own change.
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `webhook` | `Manager::webhooks`, which serves admission and conversion webhooks on every replica |
+//!
 //! # Guarantees
 //!
 //! - [`Context::apply`] sends no request if the object equals the last applied object of this leadership term, and the

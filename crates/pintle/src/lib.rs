@@ -84,6 +84,23 @@
 //!   tests entire operators, and `testing` provides tools to test their components. `testkit` and `testing` require the
 //!   feature `testing`. The feature `schema` adds the crates `schema`, `fieldmanager` and `store`.
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `operator` | operators, as `pintle::operator`; enabled by default; enables `crd` |
+//! | `apiserver` | the API server for tests and demos, as `pintle::apiserver` |
+//! | `cel` | the Common Expression Language (CEL) as in kube-apiserver, as `pintle::cel` |
+//! | `crd` | CustomResourceDefinitions from structs with `#[derive(Resource)]`, as `pintle::crd` |
+//! | `gzip` | gzip-compressed responses, with `RestClientConfig::gzip` |
+//! | `k8s-openapi` | implements `Object` and `Resource` for the types of the crate k8s-openapi |
+//! | `memory` | a metrics provider that keeps the series in memory, as `pintle::metrics::InMemoryProvider` |
+//! | `prometheus-client` | registers the metrics provider with a `prometheus_client` registry; enables `memory` |
+//! | `schema` | the schemas of built-in kinds, server-side apply, JSON types and the store |
+//! | `testing` | `pintle::testing` and `pintle::testkit`; enables `apiserver` and `operator` |
+//! | `webhook` | admission and conversion webhooks, as `pintle::webhook`; enables `operator` |
+//! | `ws` | `exec`, `attach` and `port_forward` for pods, over WebSocket |
+//!
 //! # Coming from controller-runtime
 //!
 //! | controller-runtime | here |

@@ -34,6 +34,12 @@
 //! increase with each failure and start over after a success. A *throttle* limits the rate of an operation, whether or
 //! not the operation fails. Types with `Item` in their name keep separate state for each item.
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tokio` | `TokioClock`, a clock that follows tokio's time, including paused time |
+//!
 //! # Differences from client-go
 //!
 //! | | client-go | here |

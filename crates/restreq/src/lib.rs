@@ -49,6 +49,16 @@
 //! - [`Error`] is the error type for requests. [`ConfigError`] is the error type for [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] is the metrics provider.
 //! - A [`Warning`] is a warning from the server in a response.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `gzip` | gzip-compressed responses, with `RestClientConfig::gzip` |
+//! | `oidc` | OpenID Connect logins with token refresh |
+//! | `tower` | `tower` layers around the transport, and a `tower` service that sends requests with the client |
+//! | `ws` | `Api::exec`, `Api::attach` and `Api::port_forward`, over WebSocket |
+//! | `yaml` | credential plugins that print YAML |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

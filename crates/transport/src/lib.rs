@@ -43,6 +43,12 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `gzip` | gzip-compressed responses |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

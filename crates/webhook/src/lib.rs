@@ -63,6 +63,12 @@
 //! - An [`Admission`] is the request that a handler receives. The handler returns [`Allowed`] or a [`Denial`].
 //! - An [`Endpoint`] is the address at which the API server calls the webhooks.
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `server` | `WebhookServer`, which serves the handlers over TLS, and reloads its certificate files when they change |
+//!
 //! # Guarantees
 //!
 //! - If a handler panics, fails or times out, only its request is denied.

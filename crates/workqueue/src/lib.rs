@@ -61,6 +61,12 @@
 //! | tasks of any executor | [`ratelimit::ThreadTimer`], or your own [`ratelimit::Timer`] | a dedicated timer thread, or your timer |
 //! | tests | [`ratelimit::ManualClock`] | the test |
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tokio` | `ratelimit::TokioClock`, a clock that follows tokio's time, including paused time |
+//!
 //! # Differences from client-go
 //!
 //! Apart from the differences in the following tables, the queue behaves like client-go's queue. `tests/it/` contains

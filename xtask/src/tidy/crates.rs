@@ -93,6 +93,9 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         }) {
             find("src/lib.rs", "the crate page does not list its main types (a list or table of links)");
         }
+        for feature in undescribed_features(manifest, &page) {
+            find("src/lib.rs", &format!("lacks the feature {feature} in the table of the section `# Features`"));
+        }
     }
 }
 
@@ -116,6 +119,15 @@ fn second_paths(library: &str) -> Vec<&str> {
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
     let exported = library.lines().filter_map(|line| line.strip_prefix("pub use ")?.split("::").next());
     exported.filter(|module| public.contains(module)).collect()
+}
+
+/// Returns the features of a manifest, except `default`, that have no row in the section `# Features` of the crate page.
+fn undescribed_features<'a>(manifest: &'a str, page: &str) -> Vec<&'a str> {
+    let section = page.split("# Features\n").nth(1).and_then(|rest| rest.split("\n# ").next()).unwrap_or_default();
+    let lines = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    let features = lines.filter(|line| !line.starts_with('#')).filter_map(|line| Some(line.split_once(" = ")?.0));
+    features.filter(|feature| *feature != "default" && !section.contains(&format!("\n| `{feature}` | "))).collect()
 }
 
 fn crate_page(library: &str) -> String {
@@ -174,6 +186,15 @@ mod tests {
         assert!(has_rust_example("x\n```\nlet a = 1;\n```\n"));
         assert!(has_rust_example("```text\nx\n```\n```rust,no_run\n```\n"));
         assert!(!has_rust_example("```text\nx\n```\n```sh\nls\n```\n"));
+    }
+
+    #[test]
+    fn features_without_a_row_are_found() {
+        let manifest = "[features]\ndefault = [\"a\"]\n# B = 1\na = []\nb-c = [\"a\"]\n\n[dependencies]\nd = \"1\"\n";
+        let page = "A.\n\n# Features\n\n| feature | adds |\n|---|---|\n| `a` | A |\n\n# More\n\n| `b-c` | x |\n";
+        assert_eq!(undescribed_features(manifest, page), ["b-c"]);
+        assert_eq!(undescribed_features(manifest, "A.\n"), ["a", "b-c"]);
+        assert_eq!(undescribed_features("[dependencies]\nd = \"1\"\n", "A.\n"), Vec::<&str>::new());
     }
 
     #[test]
