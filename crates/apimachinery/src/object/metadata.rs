@@ -112,7 +112,7 @@ fn is_same(new: &Json, old: &Json) -> bool {
         (Json::Array(new), Json::Array(old)) => {
             new.len() == old.len() && new.iter().zip(old).all(|(new, old)| is_same(new, old))
         }
-        (Json::Number(_), Json::Number(_)) => new == old || new.is_f64() && new.to_string() == old.to_string(),
+        (Json::Number(_), Json::Number(_)) => new == old || new.is_f64() && format!("{new}") == format!("{old}"),
         _ => new == old,
     }
 }
