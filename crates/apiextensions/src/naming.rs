@@ -121,14 +121,12 @@ fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     // If several names conflict, report only the last conflict.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
-    let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name
-        && taken.contains_key(name)
-    {
-        true => Some(in_use(name)),
-        false => {
+    let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| {
+        let conflicts = had.as_str() != name && taken.contains_key(name);
+        if !conflicts {
             name.clone_into(had);
-            None
         }
+        conflicts.then(|| in_use(name))
     };
     let plural = take(&wanted.plural, &mut accepted.plural, &taken.resources);
     let singular = take(&wanted.singular, &mut accepted.singular, &taken.resources);

@@ -52,12 +52,11 @@ fn go_text(user: &User) -> String {
             format!("[]string{{{}}}", values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", "))
         }
     };
-    let extra = match user.extra.is_empty() {
-        true => "map[string][]string(nil)".to_owned(),
-        false => {
-            let entries = user.extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values)));
-            format!("map[string][]string{{{}}}", entries.collect::<Vec<_>>().join(", "))
-        }
+    let extra = if user.extra.is_empty() {
+        "map[string][]string(nil)".to_owned()
+    } else {
+        let entries = user.extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values)));
+        format!("map[string][]string{{{}}}", entries.collect::<Vec<_>>().join(", "))
     };
     let User { name, uid, groups, .. } = user;
     format!("&user.DefaultInfo{{Name:{name:?}, UID:{uid:?}, Groups:{}, Extra:{extra}}}", list(groups))

@@ -50,10 +50,7 @@ impl Stop {
 
     /// Returns the remaining time before the timeout, or the full timeout if no stop was requested.
     pub(crate) fn left(&self) -> Duration {
-        match self.token.is_cancelled() {
-            true => self.timeout.saturating_sub(self.since().elapsed()),
-            false => self.timeout,
-        }
+        if self.token.is_cancelled() { self.timeout.saturating_sub(self.since().elapsed()) } else { self.timeout }
     }
 
     /// Returns the time at which this signal or a clone of it first noticed the stop request.

@@ -165,11 +165,14 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) {
         let hash = self.line.hash(&key);
         let same_identity = self.same_identity;
-        let deletion = |newest: &T, known: Option<T>| match same_identity(newest, &last) {
-            true => Deletion { known, last: last.clone(), final_state_known },
-            // `last` belongs to another object, so the producer missed the deletion of the listener's last known
-            // object.
-            false => Deletion { known, last: newest.clone(), final_state_known: false },
+        let deletion = |newest: &T, known: Option<T>| {
+            if same_identity(newest, &last) {
+                Deletion { known, last: last.clone(), final_state_known }
+            } else {
+                // `last` belongs to another object, so the producer missed the deletion of the listener's last known
+                // object.
+                Deletion { known, last: newest.clone(), final_state_known: false }
+            }
         };
         let Some(place) = self.place_to_join(hash, &key) else {
             self.line.push_back(hash, key, Waiting::Deleted(deletion(&known, None)));

@@ -195,9 +195,10 @@ fn unescaped(json: &[u8]) -> Option<String> {
     if json.len() > LONGEST {
         return None;
     }
-    match json.contains(&b'\\') {
-        true => serde_json::from_slice(&[b"\"", json, b"\""].concat()).ok(),
-        false => String::from_utf8(json.to_vec()).ok(),
+    if json.contains(&b'\\') {
+        serde_json::from_slice(&[b"\"", json, b"\""].concat()).ok()
+    } else {
+        String::from_utf8(json.to_vec()).ok()
     }
 }
 

@@ -74,9 +74,10 @@ impl TokenStore for Entry {
                 is_there = true;
             }
         })?;
-        match is_there {
-            true => Ok(()),
-            false => Err(format!("{}: this login of {:?} no longer exists", self.file.display(), self.user).into()),
+        if is_there {
+            Ok(())
+        } else {
+            Err(format!("{}: this login of {:?} no longer exists", self.file.display(), self.user).into())
         }
     }
 }

@@ -49,12 +49,13 @@ impl Files {
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
             // The file of [`Files::explicit`] may be missing, and `modify` then creates it.
-            let content = match path.exists() {
+            let content = if path.exists() {
                 // Check the file type first, because opening a named pipe would block.
-                true => open_regular(path)
+                open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
-                    .and_then(|_| self.read(path))?,
-                false => None,
+                    .and_then(|_| self.read(path))?
+            } else {
+                None
             };
             contents.push((path.clone(), content));
         }

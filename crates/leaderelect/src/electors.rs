@@ -157,9 +157,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         let shell = Shell::new(election.clocks.clone(), Some(config.in_flight), move |to_us, is_needed| async move {
             let open = || watch_all(&watched, &of_us, &selector, silence, tap.clone());
             let follow = |to_us| follow(&description, open, clocks.clone(), Backoff::new(retries, seed), to_us);
-            match always_watches {
-                true => follow(to_us).await,
-                false => follow_while_needed(is_needed, retry_period, clocks.clone(), follow, to_us).await,
+            if always_watches {
+                follow(to_us).await
+            } else {
+                follow_while_needed(is_needed, retry_period, clocks.clone(), follow, to_us).await
             }
         });
         Ok(Self { api, namespace: namespace.into(), config, label_selector, shell: Arc::new(shell) })

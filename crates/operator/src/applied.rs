@@ -79,9 +79,10 @@ fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropH
         let Some(applies) = applies.upgrade() else { return };
         let by_object = {
             let mut applies = applies.lock();
-            match applies.term.as_ref() == Some(&term.term().version) {
-                true => take(&mut applies.by_object),
-                false => HashMap::new(),
+            if applies.term.as_ref() == Some(&term.term().version) {
+                take(&mut applies.by_object)
+            } else {
+                HashMap::new()
             }
         };
         drop(by_object);

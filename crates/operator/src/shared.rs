@@ -33,9 +33,10 @@ impl<K: Resource> Shared<K> {
     /// is not shared.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
-        match exists {
-            true => Applies::of_object(&self.applied, &request.key, request.leadership.as_ref()),
-            false => Arc::default(),
+        if exists {
+            Applies::of_object(&self.applied, &request.key, request.leadership.as_ref())
+        } else {
+            Arc::default()
         }
     }
 

@@ -54,9 +54,8 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     for (at, element) in before.iter().enumerate().rev().filter(|(at, _)| !is_in_place(*at)) {
         places.entry(element.to_string()).or_default().push(at);
     }
-    let origin = |(at, element): (usize, &Value)| match is_in_place(at) {
-        true => Some(at),
-        false => places.get_mut(&element.to_string())?.pop(),
+    let origin = |(at, element): (usize, &Value)| {
+        if is_in_place(at) { Some(at) } else { places.get_mut(&element.to_string())?.pop() }
     };
     after.iter().enumerate().map(origin).collect()
 }

@@ -220,10 +220,7 @@ impl Bell {
 
 impl Clock for Bell {
     fn now(&self) -> Instant {
-        match self.has_rung.load(Ordering::SeqCst) {
-            true => self.epoch + MINUTE,
-            false => self.epoch,
-        }
+        if self.has_rung.load(Ordering::SeqCst) { self.epoch + MINUTE } else { self.epoch }
     }
 
     fn park_until(&self, _deadline: Option<Instant>) {

@@ -166,10 +166,11 @@ impl Oracle<'_> {
         let name = body["metadata"]["name"].as_str().unwrap_or_else(|| panic!("the object has no name: {context}"));
         let stored = get(self.server, &format!("{collection}/{name}")).await;
         assert_eq!(stored.code, 200, "{name}: {context}");
-        match path.contains("customresourcedefinitions") {
+        if path.contains("customresourcedefinitions") {
             // Compare only the spec of a CustomResourceDefinition, because the server writes the status later.
-            true => assert_eq!(stored.body["spec"], body["spec"], "{context}"),
-            false => assert_eq!(stored.body, *body, "{context}"),
+            assert_eq!(stored.body["spec"], body["spec"], "{context}");
+        } else {
+            assert_eq!(stored.body, *body, "{context}");
         }
     }
 }

@@ -253,10 +253,7 @@ async fn unread_initial_events_expire_with_the_history() {
             patch_map(&server, "b", json!({"data": {"n": number.to_string()}})).await;
         }
         delete(&server, &format!("{CONFIG_MAPS}/c")).await;
-        let rest: &[_] = match is_cut {
-            true => &["CUT"],
-            false => &["ADDED b", "ADDED c", "BOOKMARK -", "MODIFIED b"],
-        };
+        let rest: &[_] = if is_cut { &["CUT"] } else { &["ADDED b", "ADDED c", "BOOKMARK -", "MODIFIED b"] };
         for expected in rest {
             assert_eq!(next().await, *expected);
         }

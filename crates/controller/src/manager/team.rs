@@ -118,8 +118,9 @@ impl Team {
 }
 
 fn describe_controller(controller: &str, unfinished: &str) -> String {
-    match unfinished.is_empty() {
-        true => format!("controller {controller:?}"),
-        false => format!("controller {controller:?} ({unfinished})"),
+    if unfinished.is_empty() {
+        format!("controller {controller:?}")
+    } else {
+        format!("controller {controller:?} ({unfinished})")
     }
 }

@@ -101,10 +101,7 @@ impl Relation {
     /// own key or the keys of its owners, the reconciler probably writes the objects.
     pub(crate) fn of<H: 'static>(handler: &H) -> Self {
         let handler: &dyn Any = handler;
-        match handler.is::<EnqueueObject>() || handler.is::<EnqueueOwner>() {
-            true => Self::Written,
-            false => Self::Watched,
-        }
+        if handler.is::<EnqueueObject>() || handler.is::<EnqueueOwner>() { Self::Written } else { Self::Watched }
     }
 
     fn own_write<T: Object>(self, event: &ResourceEvent<T>) -> OwnWrite {
@@ -161,9 +158,10 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
             while let Some(event) = events.next().await {
                 // Set the flag before mapping the event, so that a run that starts later sees the flag.
                 reads.store(true, Ordering::SeqCst);
-                match mapper.requests.is_open() {
-                    true => mapper.map(&event),
-                    false => mapper.keep(&event),
+                if mapper.requests.is_open() {
+                    mapper.map(&event);
+                } else {
+                    mapper.keep(&event);
                 }
                 tokio::task::coop::consume_budget().await;
             }

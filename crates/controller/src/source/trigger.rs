@@ -107,10 +107,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }
-        let mut waiting = match is_first && state.has_run {
-            true => take(&mut state.waiting),
-            false => state.waiting.clone(),
-        };
+        let mut waiting = if is_first && state.has_run { take(&mut state.waiting) } else { state.waiting.clone() };
         drop(state);
         waiting.take().into_iter().for_each(|(key, _)| requests.add(key));
     }

@@ -236,9 +236,12 @@ async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
         children.put(Child::of(&site, "x"));
         let (calls, is_mended) = (Recorder::taking(10.0), Arc::new(AtomicBool::new(false)));
         let mended = is_mended.clone();
-        calls.plan("x", move |_| match mended.load(Ordering::Relaxed) {
-            true => Ok(Action::await_change()),
-            false => Err(ReconcileError::new("the child is not ready")),
+        calls.plan("x", move |_| {
+            if mended.load(Ordering::Relaxed) {
+                Ok(Action::await_change())
+            } else {
+                Err(ReconcileError::new("the child is not ready"))
+            }
         });
         let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
         let _running = run(&controller).await;
@@ -398,9 +401,12 @@ async fn changes_of_queued_retries_are_not_early_retries() {
     let (sites, calls, is_idle) = (sites_named(&["x", "y"]), Recorder::taking(4.0), Arc::<AtomicBool>::default());
     let y_is_idle = is_idle.clone();
     calls.plan("x", |_| Err(ReconcileError::new("no")));
-    calls.plan("y", move |_| match y_is_idle.load(Ordering::Relaxed) {
-        true => Ok(Action::await_change()),
-        false => Ok(Action::requeue_after(Duration::from_millis(1))),
+    calls.plan("y", move |_| {
+        if y_is_idle.load(Ordering::Relaxed) {
+            Ok(Action::await_change())
+        } else {
+            Ok(Action::requeue_after(Duration::from_millis(1)))
+        }
     });
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;

@@ -366,9 +366,10 @@ fn failed_add_index_does_not_affect_concurrent_writes() {
                 let all = cache.list().into_iter().chain([d.clone()]).collect();
                 assert_eq!(cache.replace(all, "").present.len(), 4);
             }
-            match pod.metadata.name == fails_on {
-                true => Err(format!("{fails_on} is an unknown case")),
-                false => Ok(Some("some".to_owned())),
+            if pod.metadata.name == fails_on {
+                Err(format!("{fails_on} is an unknown case"))
+            } else {
+                Ok(Some("some".to_owned()))
             }
         });
         let AddIndexError::Failed(error) = failed.unwrap_err() else { panic!("only this variant exists") };

@@ -63,10 +63,7 @@ fn source(objects: Vec<Value>) -> Scripted<Told> {
         Told::api_resource(),
         Some("ns"),
         move || Ok(list(&listed, "7")),
-        move |options| match options.send_initial_events {
-            true => Ok(events()),
-            false => Ok(silence()),
-        },
+        move |options| if options.send_initial_events { Ok(events()) } else { Ok(silence()) },
     )
 }
 
@@ -200,15 +197,21 @@ async fn default_projection_drops_only_managed_fields() {
                 Whole::api_resource(),
                 Some("ns"),
                 move || Ok(list(std::slice::from_ref(&listed), "7")),
-                move |options| match options.send_initial_events {
-                    true => Ok(Box::new(
-                        [
-                            WatchEvent::Added(raw(&initial)),
-                            WatchEvent::Bookmark(Bookmark { resource_version: "7".into(), initial_events_end: true }),
-                        ]
-                        .into_iter(),
-                    )),
-                    false => Ok(silence()),
+                move |options| {
+                    if options.send_initial_events {
+                        Ok(Box::new(
+                            [
+                                WatchEvent::Added(raw(&initial)),
+                                WatchEvent::Bookmark(Bookmark {
+                                    resource_version: "7".into(),
+                                    initial_events_end: true,
+                                }),
+                            ]
+                            .into_iter(),
+                        ))
+                    } else {
+                        Ok(silence())
+                    }
                 },
             );
             let config = InformerConfig { projection: projection.clone(), ..config(streaming_list) };

@@ -536,9 +536,10 @@ async fn concurrent_writers_and_listeners_converge() {
     let fold = |mut events: Subscription<Pod>| async move {
         let mut known = BTreeMap::new();
         while let Some(event) = events.next().await {
-            match event.is_deleted() {
-                true => _ = known.remove(&event.key()),
-                false => _ = known.insert(event.key(), event.object().clone()),
+            if event.is_deleted() {
+                _ = known.remove(&event.key());
+            } else {
+                _ = known.insert(event.key(), event.object().clone());
             }
         }
         known

@@ -60,9 +60,10 @@ pub(crate) fn held(informer: &SharedInformer<Pod>) -> String {
 fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
     while let Some(event) = events.try_next() {
         let key = event.key();
-        match event.is_deleted() {
-            true => assert!(known.remove(&key), "{event:?}"),
-            false => _ = known.insert(key),
+        if event.is_deleted() {
+            assert!(known.remove(&key), "{event:?}");
+        } else {
+            _ = known.insert(key);
         }
     }
 }
@@ -351,9 +352,10 @@ async fn wait_after_a_set_change_covers_the_change() {
     let lister = informer.lister();
     for (names, by_revision) in [("b", false), ("bc", true), ("a", true), ("", false), ("abc", false), ("c", true)] {
         namespaces.set(set(names));
-        match by_revision {
-            true => lister.wait_for("1").await.unwrap(),
-            false => informer.wait_for_sync().await.unwrap(),
+        if by_revision {
+            lister.wait_for("1").await.unwrap();
+        } else {
+            informer.wait_for_sync().await.unwrap();
         }
         assert_eq!(held(&informer), names);
     }

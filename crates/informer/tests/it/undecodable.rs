@@ -142,9 +142,12 @@ async fn list_without_metadata_is_rejected() {
 #[tokio::test(start_paused = true)]
 async fn list_with_a_nameless_object_is_ignored() {
     let corrupt = AtomicBool::new(false);
-    let list = move || match corrupt.swap(true, Ordering::Relaxed) {
-        false => Ok(list(&[json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"})], "7")),
-        true => Ok(list(&[json!({"metadata": {"name": 7}})], "7")),
+    let list = move || {
+        if corrupt.swap(true, Ordering::Relaxed) {
+            Ok(list(&[json!({"metadata": {"name": 7}})], "7"))
+        } else {
+            Ok(list(&[json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"})], "7"))
+        }
     };
     let informer = SharedInformer::new(Scripted::new(list, || Err(expired())), InformerConfig::default());
     let mut events = informer.subscribe();
@@ -170,9 +173,12 @@ async fn event_of_a_nameless_object_causes_a_relist() {
         Ok(list(std::slice::from_ref(&pod), "7"))
     };
     let mended = AtomicBool::new(false);
-    let watch = move || match mended.swap(true, Ordering::Relaxed) {
-        false => Ok(Box::new([WatchEvent::Deleted(raw(&json!({"metadata": {"name": 7}})))].into_iter()) as Items<_>),
-        true => Ok(silence()),
+    let watch = move || {
+        if mended.swap(true, Ordering::Relaxed) {
+            Ok(silence())
+        } else {
+            Ok(Box::new([WatchEvent::Deleted(raw(&json!({"metadata": {"name": 7}})))].into_iter()) as Items<_>)
+        }
     };
     let informer = SharedInformer::new(Scripted::new(list, watch), InformerConfig::default());
     let (mut events, mut states) = (informer.subscribe(), informer.states());

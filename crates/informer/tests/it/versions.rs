@@ -122,11 +122,12 @@ fn list_below_the_minimum_revision_is_retried() {
 fn restored_server_is_accepted_after_a_minute() {
     for streaming_list in [false, true] {
         let mut rig = Rig::with(ReflectorConfig { streaming_list, ..config() });
-        let list = |rig: &mut Rig, revision: u64| match streaming_list {
-            false => rig.list(&["a"], revision),
-            true => {
+        let list = |rig: &mut Rig, revision: u64| {
+            if streaming_list {
                 rig.open();
                 rig.bookmark(revision, true)
+            } else {
+                rig.list(&["a"], revision)
             }
         };
         list(&mut rig, 100);

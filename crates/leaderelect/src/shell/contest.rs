@@ -298,10 +298,11 @@ impl<L: Lock> Contest<L> {
         if matches!(error.kind, ErrorKind::Decode(_)) {
             self.count(|metrics| &*metrics.malformed, 1);
         }
-        match error.is_conflict() || error.is_already_exists() {
+        if error.is_conflict() || error.is_already_exists() {
             // A conflict of a candidate only means that another contender was faster.
-            true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
-            false => self.warn(Some((mem::discriminant(&error.kind), code)), error),
+            tracing::debug!(lock = %self.name, %error, "lost a race for the lock");
+        } else {
+            self.warn(Some((mem::discriminant(&error.kind), code)), error);
         }
         Failure::from(error)
     }

@@ -213,9 +213,12 @@ async fn malformed_record_blocks_leadership_until_repaired() {
 async fn release_is_noticed_by_watch_for_both_kinds() {
     for endpoints in [false, true] {
         let server = server();
-        let watched = || match endpoints {
-            false => AnnotationLock::config_map(server.clone(), "kube-system", "lock"),
-            true => AnnotationLock::endpoints(server.clone(), "kube-system", "lock"),
+        let watched = || {
+            if endpoints {
+                AnnotationLock::endpoints(server.clone(), "kube-system", "lock")
+            } else {
+                AnnotationLock::config_map(server.clone(), "kube-system", "lock")
+            }
         };
         let first = contend(watched());
         pass(1.0).await;

@@ -54,10 +54,7 @@ impl ClientGo {
     }
 
     fn duration_of(&self, record: &LeaderElectionRecord) -> Duration {
-        match self.counts_by_its_own {
-            true => self.config.lease_duration,
-            false => record.lease_duration(Duration::ZERO),
-        }
+        if self.counts_by_its_own { self.config.lease_duration } else { record.lease_duration(Duration::ZERO) }
     }
 
     pub(crate) fn wake_at(&self) -> Option<Duration> {
@@ -161,10 +158,8 @@ impl ClientGo {
             return self.failed(now);
         }
         let count = found.record.leader_transitions;
-        let record = match is_own {
-            true => self.record(now, found.record.acquire_time, count),
-            false => self.record(now, None, count + 1),
-        };
+        let record =
+            if is_own { self.record(now, found.record.acquire_time, count) } else { self.record(now, None, count + 1) };
         self.send(LockRequest::Update { base: found.version, record }, instructions);
     }
 

@@ -131,10 +131,8 @@ impl Setup {
         let run = tokio::spawn({
             let stop = stop.clone();
             async move {
-                let ended = match once {
-                    true => elector.run_once(&stop, callbacks).await,
-                    false => elector.run(&stop, callbacks).await,
-                };
+                let ended =
+                    if once { elector.run_once(&stop, callbacks).await } else { elector.run(&stop, callbacks).await };
                 ended.map(|end| end.reason)
             }
         });

@@ -370,17 +370,19 @@ fn lock_seen_during_drain_then_deleted_counts_as_held() {
     for lost in [true, false] {
         let mut machine = renewing();
         machine.step(written(), at(2, 2));
-        match lost {
-            true => drop(machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(3, 3))),
-            false => drop(machine.step(Signal::WorkEnded, at(3, 3))),
+        if lost {
+            drop(machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(3, 3)));
+        } else {
+            drop(machine.step(Signal::WorkEnded, at(3, 3)));
         }
         let next =
             LockState { version: Version { uid: "next".into(), resource_version: "9".into() }, ..held(9, "other") };
         let instructions = machine.step(Signal::Watch(Hint::Changed(next)), at(10, 10));
         assert_eq!(instructions, [Instruction::NewLeader("other".into())]);
-        match lost {
-            true => assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read),
-            false => machine.step(Signal::Read(Err(Failure::unknown())), at(12, 12)).clear(),
+        if lost {
+            assert_eq!(sent(&machine.step(Signal::WorkEnded, at(12, 12))), LockRequest::Read);
+        } else {
+            machine.step(Signal::Read(Err(Failure::unknown())), at(12, 12)).clear();
         }
         let instructions = machine.step(Signal::Read(Ok(None)), at(12, 12));
         assert_eq!(instructions, [Instruction::NewLeader(String::new())]);

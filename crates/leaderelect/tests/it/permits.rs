@@ -206,10 +206,7 @@ async fn term_end_is_reported_once_after_any_panic() {
             ..LeaderElectionConfig::default()
         };
         if falls == Falls::Lock {
-            client.faults().when(|request| match request.verb() == Verb::Update {
-                true => panic!("panicked"),
-                false => None,
-            });
+            client.faults().when(|request| if request.verb() == Verb::Update { panic!("panicked") } else { None });
         }
         let mut elector = LeaderElector::new(LeaseLock::new(client, NAMESPACE, NAME), config).unwrap();
         let status = elector.status();

@@ -394,10 +394,11 @@ impl<K: Resource> Context<K> {
         }
         let now = tokio::time::Instant::now();
         let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
-        let others = match others.is_empty() {
+        let others = if others.is_empty() {
             // Another controller of this program may have the same field manager.
-            true => "another writer or a controller with the same field manager".to_owned(),
-            false => others.join(" and "),
+            "another writer or a controller with the same field manager".to_owned()
+        } else {
+            others.join(" and ")
         };
         let often = format!("{count} times in the last minute");
         self.report_contention(&others, &contention::display(path), T::KIND, &target.1, &often);

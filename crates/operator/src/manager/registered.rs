@@ -54,9 +54,10 @@ impl Registered {
             self.installer.install(&self.cluster, definition, |_| ()).await?;
         }
         let Self { webhooks, cluster, version, installer, .. } = self;
-        match self.is_own {
-            true => apply(webhooks, ca_bundle, cluster, version.as_deref(), installer, &|_| ()).await,
-            false => Ok(()),
+        if self.is_own {
+            apply(webhooks, ca_bundle, cluster, version.as_deref(), installer, &|_| ()).await
+        } else {
+            Ok(())
         }
     }
 }

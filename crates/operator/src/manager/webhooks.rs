@@ -117,9 +117,10 @@ impl Manager {
     /// Starts the webhook server and adds the conversion webhooks to the CustomResourceDefinitions.
     pub(super) async fn serve_webhooks(&mut self, stop: &CancellationToken) -> Result<Option<Served>, OperatorError> {
         let Some(Setup { address, files, webhooks }) = self.webhooks.take() else { return Ok(None) };
-        let ca_bundle = match webhooks.has_endpoint() {
-            true => files.read_authority().map_err(WebhookServerError::from)?,
-            false => Vec::new(),
+        let ca_bundle = if webhooks.has_endpoint() {
+            files.read_authority().map_err(WebhookServerError::from)?
+        } else {
+            Vec::new()
         };
         let server = WebhookServer::bind(address, files.clone(), webhooks.clone()).await?;
         let mut converted = Vec::new();

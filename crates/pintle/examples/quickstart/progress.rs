@@ -23,9 +23,10 @@ impl Progress {
     pub(crate) fn say(&self, text: &str) {
         let live = self.live.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let seconds = self.started.elapsed().as_secs_f32();
-        match self.terminal {
-            true => print(&format!("\r\x1b[K{seconds:6.1}s  {text}\n{live}")),
-            false => print(&format!("{seconds:6.1}s  {text}\n")),
+        if self.terminal {
+            print(&format!("\r\x1b[K{seconds:6.1}s  {text}\n{live}"));
+        } else {
+            print(&format!("{seconds:6.1}s  {text}\n"));
         }
     }
 

@@ -57,9 +57,10 @@ impl Failures {
 
     pub(super) fn check(self) -> Result<(), Violation> {
         let errors = self.into_errors();
-        match errors.is_empty() {
-            true => Ok(()),
-            false => Err(Violation::FailedCalls { what: "without a disturbance".into(), errors }),
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Violation::FailedCalls { what: "without a disturbance".into(), errors })
         }
     }
 }

@@ -183,9 +183,10 @@ fn deletion_by_name_is_caught() {
     let kit = |is_wrong: bool| {
         let operator = move |cluster| {
             let controller = Controller::<Website>::new().owns::<ConfigMap>();
-            let controller = match is_wrong {
-                true => controller.cleanup("example.com/map", retire_by_name),
-                false => controller.cleanup("example.com/map", retire_by_uid),
+            let controller = if is_wrong {
+                controller.cleanup("example.com/map", retire_by_name)
+            } else {
+                controller.cleanup("example.com/map", retire_by_uid)
             };
             manager(cluster, controller.reconcile(named_child)).leader_election()
         };

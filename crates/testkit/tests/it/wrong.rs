@@ -69,10 +69,7 @@ fn never_ends(cluster: Cluster, is_watching: bool) -> Manager {
         }
     };
     let blog = |_: &ConfigMap| [ObjectKey::new("default", "blog")];
-    let controller = match is_watching {
-        true => Controller::new().watches(blog),
-        false => Controller::new().reads::<ConfigMap>(),
-    };
+    let controller = if is_watching { Controller::new().watches(blog) } else { Controller::new().reads::<ConfigMap>() };
     manager(cluster, controller.reconcile(publish))
 }
 

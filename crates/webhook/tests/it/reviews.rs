@@ -105,9 +105,8 @@ async fn deletion_is_about_the_stored_object() {
 #[tokio::test]
 async fn connection_to_a_subresource_has_its_options() {
     let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-    let no_shell = async |request: Admission<Value>| match request.object["command"][0] == "sh" {
-        true => Err(Denial::new("no shells")),
-        false => Ok(()),
+    let no_shell = async |request: Admission<Value>| {
+        if request.object["command"][0] == "sh" { Err(Denial::new("no shells")) } else { Ok(()) }
     };
     let webhook = Webhook::validate_resource(pods, no_shell).subresource("exec").on([Operation::Connect]);
     assert_eq!(webhook.path(), "/validate/core/v1/pods/exec");

@@ -29,12 +29,13 @@ fn next_is_done_and_get_in_one() {
     assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     for blocks in [true, false] {
         queue.add("a");
-        item = match blocks {
-            true => item.blocking_next().unwrap(),
-            false => match pin!(item.next()).poll(&mut Context::from_waker(Waker::noop())) {
+        item = if blocks {
+            item.blocking_next().unwrap()
+        } else {
+            match pin!(item.next()).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(item) => item.unwrap(),
                 Poll::Pending => panic!("a key is queued"),
-            },
+            }
         };
         assert_eq!((*item, queue.counts().in_flight, wakes.count()), ("a", 1, 0));
     }

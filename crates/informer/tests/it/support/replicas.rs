@@ -146,10 +146,8 @@ impl Replicas {
     fn open(&mut self, options: &WatchOptions) -> Result<(), ApiError> {
         self.refusal()?;
         let bound: usize = options.resource_version.parse().unwrap_or(0);
-        let visible = match options.send_initial_events {
-            true => self.visible_to(&options.resource_version),
-            false => self.visible(),
-        };
+        let visible =
+            if options.send_initial_events { self.visible_to(&options.resource_version) } else { self.visible() };
         let lag = self.head() - visible;
         let mut stream = Stream { first: Vec::new(), received: bound, lag, last: None };
         if options.send_initial_events {

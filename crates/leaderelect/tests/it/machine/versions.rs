@@ -43,13 +43,12 @@ fn late_create_after_foreign_lock_begins_no_term() {
         let mut machine = watching();
         let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
         machine.step(Signal::Written(Err(Failure::unknown())), at(1, 1));
-        match by_watch {
-            true => drop(machine.step(Signal::Watch(Hint::Changed(held(1, "other"))), at(2, 2))),
-            false => {
-                machine.step(Signal::Watch(Hint::MaybeChanged), at(2, 2));
-                assert_eq!(sent(&machine.step(Signal::Tick, at(3, 3))), LockRequest::Read);
-                machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(3, 3));
-            }
+        if by_watch {
+            drop(machine.step(Signal::Watch(Hint::Changed(held(1, "other"))), at(2, 2)));
+        } else {
+            machine.step(Signal::Watch(Hint::MaybeChanged), at(2, 2));
+            assert_eq!(sent(&machine.step(Signal::Tick, at(3, 3))), LockRequest::Read);
+            machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(3, 3));
         }
         machine.step(Signal::Watch(Hint::Deleted { uid: "uid".into() }), at(4, 4));
         assert_eq!(sent(&machine.step(Signal::Tick, at(5, 5))), LockRequest::Read);

@@ -114,9 +114,10 @@ impl World {
         let mut state = self.lock();
         state.exclusion(self);
         if !state.calm && state.rng.f64() < self.chaos.refused {
-            let mut error = match state.rng.bool() {
-                true => refusal(429, Reason::TooManyRequests),
-                false => refusal(503, Reason::ServiceUnavailable),
+            let mut error = if state.rng.bool() {
+                refusal(429, Reason::TooManyRequests)
+            } else {
+                refusal(503, Reason::ServiceUnavailable)
             };
             error.retry_after = Some(Duration::from_secs(1));
             return Err(error);

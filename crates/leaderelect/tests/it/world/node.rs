@@ -128,10 +128,11 @@ impl World {
     pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
-        let offset = match self.chaos.coordinated {
+        let offset = if self.chaos.coordinated {
             // The clock is initially off by less than a second.
-            true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
-            false => state.rng.i64(-3_600..3_600),
+            self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1)
+        } else {
+            state.rng.i64(-3_600..3_600)
         };
         let clock = Arc::new(NodeClock::new(rate, offset));
         let identity = format!("node-{index}-{incarnation}");
@@ -315,9 +316,10 @@ async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> S
         answer = line.call(request) => answer.map_err(|error| Failure::from(&error)),
         () = line.clock.pass(timeout) => Err(Failure::unknown()),
     };
-    match read {
-        true => Signal::Read(answer),
-        false => Signal::Written(answer.map(|state| state.expect("a write returns the stored state").version)),
+    if read {
+        Signal::Read(answer)
+    } else {
+        Signal::Written(answer.map(|state| state.expect("a write returns the stored state").version))
     }
 }
 
