@@ -234,10 +234,7 @@ impl Definitions {
                 let target = RequestTarget::new(kind.clone(), &object.namespace(), &object.name());
                 // Deleting the custom resources of a deleted definition bypasses admission.
                 if let Err(failure) = registry.delete_if(&target, &DeleteOptions::default(), |_| Ok(())) {
-                    tracing::debug!(
-                        error = failure.status.message,
-                        "cannot delete an object of a deleted definition"
-                    );
+                    tracing::debug!(error = failure.status.message, "cannot delete an object of a deleted definition");
                 }
                 tokio::task::yield_now().await;
             }
