@@ -24,8 +24,10 @@ pub(super) fn plain_number(number: Number) -> Number {
 /// stored number. A negative zero becomes 0, because Go reads the stored `-0` back as an integer.
 pub(super) fn decoded_number(number: Number) -> Number {
     let Some(float) = number.as_f64().filter(|_| !number.is_i64()) else { return number };
-    match float.to_string().parse::<u64>() {
-        Ok(whole) if i64::try_from(whole).is_err() => whole.into(),
+    // Write only numbers between the bounds of `i64` and `u64`, because the text of a large float has 300 digits.
+    let text = (9e18..2e19).contains(&float).then(|| float.to_string());
+    match text.and_then(|text| text.parse::<u64>().ok()) {
+        Some(whole) if i64::try_from(whole).is_err() => whole.into(),
         _ => Number::from_f64(float + 0.0).unwrap_or(number),
     }
 }

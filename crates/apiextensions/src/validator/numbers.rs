@@ -42,10 +42,12 @@ impl Validation {
 
     /// Returns `true` if the schema's type and format can represent `number`, and reports an error otherwise.
     fn check_range(&mut self, name: &str, schema: &Structural, number: f64, path: FieldPath<'_>) -> bool {
+        const I64_BOUND: f64 = 9_223_372_036_854_775_808.0;
+        let is_whole = number.fract() == 0.0;
         let (type_name, format) = (schema.type_name.as_str(), schema.format.as_str());
         let fits = match (type_name, format) {
-            ("integer", "int32") => number.to_string().parse::<i32>().is_ok(),
-            ("integer", _) => number.to_string().parse::<i64>().is_ok(),
+            ("integer", "int32") => is_whole && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number),
+            ("integer", _) => is_whole && number.abs() < I64_BOUND,
             ("number", "float") => number.abs() <= f64::from(f32::MAX),
             _ => true,
         };
@@ -153,6 +155,8 @@ mod tests {
             (json!({"type": "integer", "multipleOf": 0.5}), json!(3), vec![range("MultipleOf")]),
             (json!({"type": "integer", "maximum": 1e300}), json!(3), vec![range("Maximum boundary")]),
             (json!({"type": "integer", "minimum": 0.5}), json!(1), vec![range("Minimum boundary")]),
+            (json!({"type": "integer", "minimum": -9.3e18}), json!(1), vec![range("Minimum boundary")]),
+            (json!({"type": "integer", "minimum": -9.2e18, "maximum": 9.2e18}), json!(1), vec![]),
             (json!({"enum": [1]}), json!(1e7), vec!["a: Unsupported value: 1e+07: supported values: \"1\"".into()]),
         ] {
             assert_eq!(messages(&schema, &value), expected, "{schema} {value}");
