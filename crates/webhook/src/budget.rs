@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BufMut};
+use bytes::{Buf, Bytes};
 use pintle_meta::__private::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -16,8 +16,8 @@ const BYTES: usize = 256 << 20;
 /// The maximum size in bytes of a small body, which includes most reviews. An eighth of the budget is reserved for
 /// bodies that announce at most this length, so that they do not wait for large ones.
 const SMALL: usize = 64 << 10;
-/// The maximum total time for which the server waits for the data of a request body while other bodies need its memory.
-/// API servers send bodies without pauses.
+/// The total time, from the first byte on, for which the server waits for the data of a request body. Afterwards, other
+/// bodies may take its memory.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// The memory budget of bodies. Only the memory for received bytes counts, even if a request announces a longer body.
@@ -127,7 +127,7 @@ impl State {
     /// the time of the next attempt if there is no room.
     fn make_room(&mut self, own: Option<u64>, bytes: usize, now: Instant) -> Result<(), Instant> {
         let (mut room, needed) = (self.left, bytes as isize);
-        if room >= needed {
+        if bytes == 0 || room >= needed {
             return Ok(());
         }
         let others = self.incomplete.iter().filter(|(number, _)| Some(**number) != own);
@@ -150,7 +150,8 @@ impl State {
             victims.push(*number);
         }
         if room < needed {
-            return Err(others.filter_map(|(_, body)| body.slow_at()).min().unwrap_or(now + SLOW));
+            let not_slow = others.filter(|(_, body)| !body.is_slow(now));
+            return Err(not_slow.filter_map(|(_, body)| body.slow_at()).min().unwrap_or(now + SLOW));
         }
         victims.into_iter().for_each(|number| self.drop_body(number));
         Ok(())
@@ -202,7 +203,9 @@ impl ArrivingBody {
     }
 
     /// Adds data to the body, as soon as the budget has enough memory.
-    pub(crate) async fn add(&mut self, data: impl Buf) -> Result<(), Dropped> {
+    pub(crate) async fn add(&mut self, mut data: impl Buf) -> Result<(), Dropped> {
+        // `Buf` can run foreign code, which must not run under the lock. This call copies nothing from `Bytes`.
+        let data = data.copy_to_bytes(data.remaining());
         self.stop_clock();
         let dropped = self.dropped.clone();
         tokio::select! {
@@ -211,24 +214,31 @@ impl ArrivingBody {
         }
     }
 
-    async fn add_in_turn(&mut self, mut data: impl Buf) -> Result<(), Dropped> {
-        self.len += data.remaining();
+    async fn add_in_turn(&mut self, data: Bytes) -> Result<(), Dropped> {
+        self.len += data.len();
         let pool = self.pool.clone();
         let _turn = match pool.turn.try_lock() {
-            Ok(turn) => turn,
+            _ if self.len <= self.capacity() => None,
+            Ok(turn) => Some(turn),
             Err(_) => {
                 // The body with the turn may now be in a mutual wait with this one.
                 pool.changed.notify_one();
-                pool.turn.lock().await
+                Some(pool.turn.lock().await)
             }
         };
-        while let Err(next_attempt) = self.try_add(&mut data)? {
+        while let Err(next_attempt) = self.try_add(&data)? {
             tokio::select! {
                 () = pool.changed.notified() => {}
                 () = sleep_until(next_attempt) => {}
             }
         }
         Ok(())
+    }
+
+    /// Returns the memory that this body has already taken from the budget.
+    fn capacity(&self) -> usize {
+        let state = self.pool.state.lock();
+        self.number.and_then(|number| state.incomplete.get(&number)).map_or(0, |body| body.bytes.capacity())
     }
 
     fn stop_clock(&self) {
@@ -239,7 +249,7 @@ impl ArrivingBody {
     }
 
     /// Returns the time of the next attempt if the budget has not enough memory.
-    fn try_add(&mut self, data: &mut impl Buf) -> Result<Result<(), Instant>, Dropped> {
+    fn try_add(&mut self, data: &Bytes) -> Result<Result<(), Instant>, Dropped> {
         let now = Instant::now();
         let state = &mut *self.pool.state.lock();
         let old = match self.number {
@@ -253,7 +263,7 @@ impl ArrivingBody {
         let number = *self.number.get_or_insert_with(|| state.insert(self.dropped.clone()));
         let body = state.incomplete.get_mut(&number).ok_or(Dropped)?;
         body.bytes.reserve_exact(new - body.bytes.len());
-        body.bytes.put(data);
+        body.bytes.extend_from_slice(data);
         body.since = Some(now);
         state.left -= (body.bytes.capacity() - old) as isize;
         Ok(Ok(()))
@@ -392,9 +402,28 @@ mod tests {
         let complete = arriving(&budget, 6).await.end().unwrap();
         let slow = arriving(&budget, 1).await;
         advance(SLOW).await;
-        assert!(begin(&budget).add(parts(2)).now_or_never().is_none());
+        let mut large = begin(&budget);
+        let waited = tokio::time::timeout(5 * SLOW, large.add(parts(2))).await;
+        assert!(waited.is_err(), "the body sleeps until it can make progress");
         assert!(slow.end().is_ok());
         drop(complete);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn body_that_needs_no_memory_never_waits() {
+        let budget = budget();
+        let mut small = budget.begin(Some(4 * PART as u64), 8 * PART);
+        small.add(parts(2)).await.unwrap();
+        small.add(parts(1)).await.unwrap();
+        let mut large = budget.begin(Some(4 * PART as u64), 8 * PART);
+        large.add(parts(3)).await.unwrap();
+        let mut waiting = Box::pin(large.add(parts(1)));
+        assert!((&mut waiting).now_or_never().is_none());
+        let response = budget.charge(parts(1).to_vec());
+        assert!(small.add(parts(1)).now_or_never().unwrap().is_ok(), "its memory was reserved before");
+        drop(small.end().unwrap());
+        assert!(waiting.now_or_never().unwrap().is_ok());
+        drop(response);
     }
 
     #[tokio::test(start_paused = true)]

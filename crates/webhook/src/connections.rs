@@ -137,7 +137,9 @@ impl Drop for Waiter<'_> {
 impl Shared {
     /// Returns the token of the next connection to close, if more calls wait for a slot than connections are closing.
     fn close_first(&mut self) -> Option<CancellationToken> {
-        if self.waiting <= self.closing.len() {
+        // A busy connection can take long to close, so it does not spare an idle one.
+        let soon = self.closing.iter().filter(|place| matches!(place, Place::Idle(_))).count();
+        if self.waiting <= soon {
             return None;
         }
         let (place, give_way) = self.open.pop_first()?;
@@ -161,6 +163,27 @@ impl Connection {
             is_complete: AtomicBool::new(false),
             ended: CancellationToken::new(),
         }
+    }
+
+    /// Records the end of a request. Returns the token of a connection to close, if the end frees one.
+    fn ended(&self, was_complete: bool) -> Option<CancellationToken> {
+        let mut activity = self.activity.lock();
+        activity.in_flight -= 1;
+        activity.since = Instant::now();
+        activity.complete -= usize::from(was_complete);
+        if !was_complete || activity.complete > 0 {
+            return None;
+        }
+        let mut shared = self.shared.lock();
+        let idle = Place::Idle(shared.next());
+        let busy = std::mem::replace(&mut activity.place, idle);
+        if let Some(give_way) = shared.open.remove(&busy) {
+            shared.open.insert(idle, give_way);
+            return shared.close_first();
+        }
+        shared.closing.remove(&busy);
+        shared.closing.insert(idle);
+        None
     }
 
     /// Returns whether a request is in flight that can still be served. A connection that gives way serves only earlier
@@ -235,26 +258,8 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.ended.cancel();
-        let connection = &self.connection;
-        let mut activity = connection.activity.lock();
-        activity.in_flight -= 1;
-        activity.since = Instant::now();
-        if !*self.is_complete.get_mut() {
-            return;
-        }
-        activity.complete -= 1;
-        if activity.complete > 0 {
-            return;
-        }
-        let mut shared = connection.shared.lock();
-        let idle = Place::Idle(shared.next());
-        let busy = std::mem::replace(&mut activity.place, idle);
-        if let Some(give_way) = shared.open.remove(&busy) {
-            shared.open.insert(idle, give_way);
-        } else {
-            shared.closing.remove(&busy);
-            shared.closing.insert(idle);
-        }
+        let first = self.connection.ended(*self.is_complete.get_mut());
+        first.inspect(CancellationToken::cancel);
     }
 }
 
@@ -341,6 +346,20 @@ mod tests {
         drop((request, first));
         assert!(waiting.now_or_never().is_some());
         drop((other, last));
+    }
+
+    #[tokio::test]
+    async fn connection_that_becomes_idle_gives_way_at_once() {
+        let connections = Connections::new(2);
+        let (slow, fast) = (connections.open().await.unwrap(), connections.open().await.unwrap());
+        let (request, short) = (complete(&slow), complete(&fast));
+        let mut waiting = Box::pin(connections.open());
+        assert!((&mut waiting).now_or_never().is_none() && slow.must_give_way() && !fast.must_give_way());
+        drop(short);
+        assert!(fast.must_give_way(), "the longest-lived connection is still busy");
+        drop(fast);
+        assert!(waiting.now_or_never().is_some());
+        drop((request, slow));
     }
 
     #[tokio::test]

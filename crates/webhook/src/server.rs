@@ -1,12 +1,14 @@
 //! Serves webhooks over TLS.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use hyper::body::Incoming;
+use http::header::CONTENT_LENGTH;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -242,7 +244,13 @@ async fn serve(
         let in_flight = Arc::new(requests.request());
         let request = request.map(|body| ReportedBody { body, request: in_flight.clone() });
         let answer = webhooks.clone().call(request);
-        async move { answer.await.map(|response| response.map(|body| in_transit(body, in_flight, SENDING))) }
+        async move {
+            let mut response = answer.await?;
+            // The body below does not announce its length.
+            let length = response.body().size_hint().exact().unwrap_or_default();
+            response.headers_mut().insert(CONTENT_LENGTH, length.into());
+            Ok::<_, Infallible>(response.map(|body| in_transit(body, in_flight, SENDING)))
+        }
     });
     let mut http = auto::Builder::new(TokioExecutor::new());
     // Without this timer, a client could keep the connection open by sending nothing after the handshake.
@@ -460,7 +468,9 @@ mod tests {
     async fn response_in_transit_uses_the_memory_budget() {
         with_response_in_transit(async |response, webhooks, _| {
             assert!(webhooks.budget.used() >= OBJECT as isize, "{} bytes", webhooks.budget.used());
-            assert!(response.into_body().collect().await.unwrap().to_bytes().len() >= OBJECT);
+            let length = response.headers()["content-length"].to_str().unwrap().parse::<usize>().unwrap();
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), length);
+            assert!(length >= OBJECT);
             assert_eq!(webhooks.budget.used(), 0);
         })
         .await;

@@ -183,8 +183,11 @@ async fn reviews_pass_beside_many_unfinished_bodies() {
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
     let start = Instant::now();
-    for _ in 0..10 {
-        assert_eq!(ask(&webhooks, PATH, &review("CREATE", site("a"), Value::Null)).await["allowed"], true);
+    for length in [1, 1 << 17] {
+        let site = site(&"a".repeat(length));
+        for _ in 0..10 {
+            assert_eq!(ask(&webhooks, PATH, &review("CREATE", site.clone(), Value::Null)).await["allowed"], true);
+        }
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
