@@ -65,7 +65,7 @@ pub async fn add_finalizer<T: Object>(
     finalizer: &str,
     options: &WriteOptions,
 ) -> Result<Option<T>, ApiError> {
-    check_type(object).map_err(ApiError::invalid_request)?;
+    check_finalizers(object).map_err(ApiError::invalid_request)?;
     if object.metadata().is_terminating() || has_finalizer(object, finalizer) {
         return Ok(None);
     }
@@ -96,7 +96,7 @@ pub async fn remove_finalizer<T: Object>(
     finalizer: &str,
     options: &WriteOptions,
 ) -> Result<Option<T>, ApiError> {
-    check_type(object).map_err(ApiError::invalid_request)?;
+    check_finalizers(object).map_err(ApiError::invalid_request)?;
     if !has_finalizer(object, finalizer) {
         return Ok(None);
     }
@@ -111,7 +111,7 @@ pub async fn remove_finalizer<T: Object>(
 /// Checks that the object's type contains the finalizers. The finalizers are written as a whole list, so a write for
 /// another type would delete the finalizers of other controllers.
 #[doc(hidden)]
-pub fn check_type<T: Object>(object: &T) -> Result<(), String> {
+pub fn check_finalizers<T: Object>(object: &T) -> Result<(), String> {
     if object.metadata().supports_finalizers() {
         return Ok(());
     }
@@ -243,7 +243,7 @@ impl<A> Finalizer<A> {
         Apply: Future<Output = Result<Action, ReconcileError>> + Send,
         Clean: Future<Output = Result<Cleanup, ReconcileError>> + Send,
     {
-        check_type(&*object).map_err(ReconcileError::terminal)?;
+        check_finalizers(&*object).map_err(ReconcileError::terminal)?;
         let leadership = request.leadership.as_ref();
         if !object.metadata().is_terminating() {
             let addition = add_finalizer(&self.api, &*object, &self.name, &self.options);

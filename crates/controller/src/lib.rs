@@ -129,7 +129,7 @@ pub use error::{ControllerError, ManagerError, UnfinishedKeys};
 pub use explain::{Explanation, WorkState};
 pub use finalizer::{Cleanup, Finalizer, add_finalizer, remove_finalizer};
 #[doc(hidden)]
-pub use finalizer::{check_type as check_finalizers, within_term};
+pub use finalizer::{check_finalizers, within_term};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use history::{CauseReason, EventChange, KeyCause, KeyHistory, LastCall};
 pub use key::RequestKey;

@@ -149,16 +149,18 @@ fn add_owner(metadata: &mut Map<String, Value>, owner: &OwnerReference) -> Resul
     if let Some(other) = others.find(|other| owner.controller == Some(true) && other["controller"] == true) {
         return Err(format!("{} {} already controls it", other["kind"].as_str().unwrap_or_default(), other["name"]));
     }
+    if owners.iter().any(|present| present["uid"] == owner.uid && present["controller"] == true) {
+        return Ok(());
+    }
     match owners.iter_mut().find(|present| present["uid"] == owner.uid) {
         None => owners.push(encoded),
         // Without the field, the child would have no controller.
-        Some(present) if present["controller"] != true => {
+        Some(present) => {
             if let Some(blocks) = present.get("blockOwnerDeletion").filter(|blocks| blocks.is_boolean()) {
                 encoded["blockOwnerDeletion"] = blocks.clone();
             }
             *present = encoded;
         }
-        Some(_) => {}
     }
     Ok(())
 }
@@ -212,6 +214,9 @@ mod tests {
             let (_, configuration) = of_child(&child, Some("team-a"), Some(&controller)).unwrap();
             assert_eq!(configuration["metadata"]["ownerReferences"], json!([controller, other]));
         }
+        child.metadata.owner_references = vec![owner(), controller.clone()];
+        let (_, configuration) = of_child(&child, Some("team-a"), Some(&controller)).unwrap();
+        assert_eq!(configuration["metadata"]["ownerReferences"], json!([owner(), controller]), "it has one controller");
     }
 
     #[test]

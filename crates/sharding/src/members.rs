@@ -114,8 +114,9 @@ impl Members {
         let is_same_object = state.version.uid == known.state.version.uid;
         // Skip an older state for some time, because a delayed state is not a renewal. Accept an older state
         // afterwards, because the server may have been restored from a backup. All later renewals then have older
-        // versions as well. For a rival that has released its lease, accept an older state at once, because the rival
-        // may have acquired the lease again after a restore.
+        // versions as well. A delayed state can therefore revive an expired lease for one more duration. For a rival
+        // that has released its lease, accept an older state at once, because the rival may have acquired the lease
+        // again after a restore.
         let is_recent = role != Role::Rival && now < known.since.saturating_add(own);
         let may_be_delayed = is_same_object && (known.is_live(now) || is_recent);
         if may_be_delayed && state.version.is_before(&known.state.version) == Some(true) {

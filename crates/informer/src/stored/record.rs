@@ -457,7 +457,9 @@ impl<T> fmt::Debug for Record<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Weak;
 
     use pintle_meta::PartialObject;
     use tracing::span::{Attributes, Id, Record as Values};
@@ -516,13 +518,13 @@ mod tests {
     pintle_meta::resource!(Reader, "v1", "Pod", "pods", Namespaced);
 
     thread_local! {
-        static OTHER: std::cell::RefCell<std::sync::Weak<Record<Reader>>> = const { std::cell::RefCell::new(std::sync::Weak::new()) };
+        static OTHER: RefCell<Weak<Record<Reader>>> = const { RefCell::new(Weak::new()) };
         static WAITS: Cell<Option<bool>> = const { Cell::new(None) };
     }
 
     impl Drop for Reader {
         fn drop(&mut self) {
-            let other = OTHER.with_borrow(std::sync::Weak::upgrade);
+            let other = OTHER.with_borrow(Weak::upgrade);
             WAITS.set(other.map(|other| matches!(*other.slot.lock(), Slot::Busy)).or(WAITS.get()));
         }
     }

@@ -52,12 +52,17 @@ impl Machine {
         let undone = last.filter(|(last, found)| self.was_undone(last, found, now)).map(|(last, _)| last.state.clone());
         self.observe(found, now, instructions);
         if let (true, Some(observed), Some(found)) = (is_current, &mut self.observed, found) {
+            let own = self.config.lease_duration;
+            let lasts = |last: &LockState| found.record.lease_duration(own) >= last.record.lease_duration(own).max(own);
             observed.state.version = found.version.clone();
             match undone {
                 None => {}
-                // The holder may have renewed the lock since the last observation.
-                Some(last) if last.record.holder_identity == found.record.holder_identity => {
-                    observed.at = now.monotonic
+                // The holder may have renewed the lock since the last observation, so its lease starts again. The lease
+                // ends early if the holder releases the lock.
+                Some(last) if last.record.holder_identity == found.record.holder_identity && lasts(&last) => {
+                    if self.config.wait_after_deletion {
+                        observed.at = now.monotonic;
+                    }
                 }
                 Some(last) => self.wait_out(&last, now),
             }

@@ -151,11 +151,8 @@ impl<K: Resource> Context<K> {
     }
 
     async fn has_uid<T: Resource>(&self, key: &ObjectKey, uid: &str) -> Result<bool> {
-        match self.cluster().api::<T>().metadata_only().get(key).await {
-            Ok(stored) => Ok(stored.metadata.uid == uid),
-            Err(error) if error.is_object_not_found() => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let stored = self.cluster().api::<T>().metadata_only().get_opt(key).await?;
+        Ok(stored.is_some_and(|stored| stored.metadata.uid == uid))
     }
 
     /// Records an apply. Removes the uid from the configuration, because it is only a precondition of the request.
@@ -285,7 +282,9 @@ impl<K: Resource> Context<K> {
     /// has the same name. After the deletion, reads no longer return the object, unless it is waiting for finalizers.
     ///
     /// The garbage collector deletes the dependents of the object in the background, such as the Pods of a Job, unless
-    /// an earlier deletion has set another propagation policy.
+    /// an earlier deletion has set another propagation policy. If the metadata type of `T` does not
+    /// [support finalizers](pintle_meta::Metadata::supports_finalizers), an additional request reads the policy, which
+    /// requires the permission `get`.
     ///
     /// # Errors
     ///
@@ -343,11 +342,8 @@ impl<K: Resource> Context<K> {
             return Ok(object.metadata().finalizers().iter().any(is_policy));
         }
         // The type of the object lacks the finalizers, so read them from the server.
-        match self.cluster().api::<T>().metadata_only().get(object.key()).await {
-            Ok(stored) => Ok(stored.metadata.finalizers.iter().any(is_policy)),
-            Err(error) if error.is_object_not_found() => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let stored = self.cluster().api::<T>().metadata_only().get_opt(object.key()).await?;
+        Ok(stored.is_some_and(|stored| stored.metadata.finalizers.iter().any(is_policy)))
     }
 
     fn compare<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> Comparison {

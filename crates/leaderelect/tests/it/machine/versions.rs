@@ -137,7 +137,14 @@ fn candidate_waits_for_the_holder_before_a_restore() {
     former.step(Signal::Tick, at(10, 10));
     assert_eq!(sent(&former.step(Signal::WorkEnded, at(10, 10))), LockRequest::Read);
     let never = watching();
-    let backups = [(never.clone(), held(5, "")), (former, version_of("uid", 5, &record)), (never, held(5, "other"))];
+    let mut shorter = held(5, "other");
+    shorter.record.lease_duration_seconds = 5;
+    let backups = [
+        (never.clone(), held(5, "")),
+        (former, version_of("uid", 5, &record)),
+        (never.clone(), held(5, "other")),
+        (never, shorter),
+    ];
     for (mut machine, backup) in backups {
         machine.step(Signal::Read(Ok(Some(held(1_000, "other")))), at(10, 10));
         machine.step(Signal::Watch(Hint::Down), at(11, 11));
