@@ -90,6 +90,7 @@ mod faults;
 mod metrics;
 mod request;
 mod shared;
+mod slim_metadata;
 mod store;
 
 pub use client::Client;
@@ -100,6 +101,8 @@ pub use events::{Events, Page};
 pub use faults::{Break, FaultScript, Outcome};
 pub use metrics::PanickingProvider;
 pub use request::{Call, RecordedRequest, Verb};
+#[doc(hidden)]
+pub use slim_metadata::SlimMetadata;
 
 // Runs the examples in the README as doc tests.
 #[cfg(doctest)]

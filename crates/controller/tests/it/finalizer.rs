@@ -8,8 +8,8 @@ use pintle_controller::predicate::DesiredStateChanged;
 use pintle_controller::{
     Action, Cleanup, Controller, Finalizer, Kind, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
 };
-use pintle_meta::{DeleteOptions, Metadata, ObjectApi, Reason, Status, StatusCause, StatusDetails, WriteOptions};
-use pintle_testing::{Collection, Outcome};
+use pintle_meta::{DeleteOptions, ObjectApi, Reason, Status, StatusCause, StatusDetails, WriteOptions};
+use pintle_testing::{Collection, Outcome, SlimMetadata};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -144,34 +144,9 @@ async fn page_of_a_proxy_removes_no_finalizer() {
     assert!(remove_finalizer(&client, &object, DNS, &options).await.unwrap().is_some());
 }
 
-/// Metadata without finalizers, as in the example of [`Metadata`].
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Identity {
-    name: String,
-    namespace: String,
-    uid: String,
-    resource_version: String,
-}
-
-impl Metadata for Identity {
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-}
-
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct SlimSite {
-    metadata: Identity,
+    metadata: SlimMetadata,
 }
 pintle_meta::resource!(SlimSite, "example.com/v1", "Site", "sites", Namespaced);
 

@@ -60,22 +60,21 @@ impl Machine {
                 // The holder may have renewed the lock since the last observation, so its lease starts again. The lease
                 // ends early if the holder releases the lock.
                 Some(last) if last.record.holder_identity == found.record.holder_identity && lasts(&last) => {
-                    if self.config.wait_after_deletion {
-                        observed.at = now.monotonic;
-                    }
+                    observed.at = now.monotonic;
                 }
                 Some(last) => self.wait_out(&last, now),
             }
         }
     }
 
-    /// Returns `true` if the server was restored from a backup, and the holder in the last observation may still work,
-    /// because it may not have noticed the restore.
+    /// Returns `true` if the candidate must wait because the server was restored from a backup, and the holder in the last
+    /// observation may still work, because it may not have noticed the restore.
     fn was_undone(&self, last: &Observation, found: &LockState, now: Now) -> bool {
         let Observation { state: LockState { version, record, .. }, at, .. } = last;
         let is_restored = version.uid == found.version.uid && found.version.is_before(version) == Some(true);
         let is_foreign = !record.is_vacant() && record.holder_identity != self.config.identity;
-        is_restored && is_foreign && now.monotonic < *at + record.lease_duration(self.config.lease_duration)
+        let may_work = now.monotonic < *at + record.lease_duration(self.config.lease_duration);
+        self.config.wait_after_deletion && is_restored && is_foreign && may_work
     }
 
     /// Returns the maximum age of the last observation for detecting a renewal by its record. If the observation is

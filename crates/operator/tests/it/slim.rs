@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use pintle_controller::{Cleanup, Trigger};
-use pintle_meta::{DeleteOptions, Metadata, ObjectKey, OwnerReference, Patch, PropagationPolicy, WriteOptions};
+use pintle_meta::{DeleteOptions, ObjectKey, OwnerReference, Patch, PropagationPolicy, WriteOptions};
 use pintle_operator::{Action, Context, Controller, ControllerBuilder};
+use pintle_testing::SlimMetadata;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
@@ -12,38 +13,14 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::support::{ConfigMap, Running, Website, World, eventually, map, soon};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Identity {
-    name: String,
-    namespace: String,
-    uid: String,
-    resource_version: String,
-}
-
-impl Metadata for Identity {
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-}
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
 struct SlimWebsite {
-    metadata: Identity,
+    metadata: SlimMetadata,
 }
 pintle_meta::resource!(SlimWebsite, "example.com/v1", "Website", "websites", Namespaced);
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct SlimMap {
-    metadata: Identity,
+    metadata: SlimMetadata,
 }
 pintle_meta::resource!(SlimMap, "v1", "ConfigMap", "configmaps", Namespaced);
 
