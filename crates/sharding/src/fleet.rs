@@ -35,6 +35,13 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
         Rivals { api, namespace, options, election, members, outage, started, last }
     }
 
+    /// Lets other replicas try first to acquire each shard, because this replica does not know the preferred holders
+    /// until it knows all members.
+    pub(crate) fn defer_to_others(&self) {
+        let unknown = Preference { defer: self.election().lease_duration, yield_to: None };
+        self.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
+    }
+
     /// Updates the preferred holder of each shard after a replica has joined or left the fleet.
     pub(crate) async fn prefer(&self) {
         let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();

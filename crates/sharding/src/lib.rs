@@ -35,6 +35,7 @@
 //! [`Leadership`](pintle_leaderelect::Leadership) of this Lease.
 
 mod config;
+mod contender;
 mod fleet;
 mod members;
 mod rivals;

@@ -4,24 +4,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pintle_leaderelect::__private::machine::Preference;
 use pintle_leaderelect::__private::state_of;
 use pintle_leaderelect::{
-    Deadline, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
-    LeaseGroup, LeaseLock, TermEnd,
+    InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseGroup, LeaseLock,
+    TermEnd,
 };
 use pintle_meta::{ListWatch, ObjectApi, WatchEvent};
-use pintle_ratelimit::Jitter;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{SHARDS_LABEL, ShardsConfig};
+use crate::contender::Contender;
 use crate::fleet::Fleet;
 use crate::members::Members;
-use crate::shard::{Shard, fnv1a};
+use crate::shard::Shard;
 use crate::status::ShardsStatus;
 
 /// Divides all objects into [shards](Shard), and distributes the shards over several replicas. Each shard has one
@@ -158,8 +157,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
         member.start_shared_shell();
-        let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals(member.list_outage()));
-        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
+        let (stop, work, rivals) = (&stop.child_token(), &work, &fleet.rivals(member.list_outage()));
         // End the membership first, so that other replicas get this replica's shards.
         let present = async {
             // Become a member only after a successful list request. A member that cannot list leases does no work, and
@@ -170,68 +168,13 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 _ = rivals.any_leads() => {}
             }
             let stay = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
-            member.run(&stop, stay).await;
+            member.run(stop, stay).await;
         };
-        // Let other replicas try first, because this replica does not know the preferred holders until it knows all
-        // members.
-        let unknown = Preference { defer: *lease_duration, yield_to: None };
-        fleet.preferences.iter().for_each(|preference| drop(preference.send_replace(unknown.clone())));
+        fleet.defer_to_others();
         let shards = Shard::all(fleet.config.shards).zip(electors).map(async |(shard, elector)| {
-            let seed = fleet.election().seed() ^ fnv1a(format!("{shard} {}", fleet.me()).as_bytes());
-            let (mut pause, mut jitter) = (Duration::ZERO, Jitter::new(seed));
-            let end = loop {
-                let free = async {
-                    rivals.wait_until_gone().await;
-                    clocks.sleep_until(Deadline::after(clocks.now(), pause)).await;
-                    while rivals.any_leads().await {
-                        rivals.wait_until_gone().await;
-                    }
-                };
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => break None,
-                    () = free => {}
-                }
-                let callbacks = LeaderCallbacks::new(move |leadership: Leadership| async move {
-                    // If list requests fail for too long, release the shard, because another replica may be able to
-                    // list.
-                    let late = Deadline::after(clocks.now(), *lease_duration);
-                    let lead = tokio::select! {
-                        biased;
-                        () = leadership.cancelled() => return None,
-                        lead = rivals.any_leads() => lead,
-                        () = clocks.sleep_until(late) => true,
-                    };
-                    if lead {
-                        leadership.give_up();
-                        return None;
-                    }
-                    let output = work(shard, leadership.clone()).await;
-                    Some((output, leadership.gives_up()))
-                });
-                // After a lost leadership term, contend again without a list request. The list request after each
-                // acquisition finds rivals.
-                match elector.run(&stop, callbacks).await {
-                    // The work has not started, because a rival leads a shard. Wait for a random time, so that one of
-                    // the two conflicting replicas tries again first.
-                    Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
-                        pause = jitter.up_to(*retry_period);
-                    }
-                    // The leader's work has given up the shard, so let another replica acquire the shard first.
-                    Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(Some((_, true)))) }) => {
-                        pause = *lease_duration;
-                    }
-                    end => break end,
-                }
-            };
+            let end = Contender { shard, rivals, stop }.run(elector, work).await;
             stop.cancel();
-            let TermEnd { reason, work } = end?;
-            let work = match work {
-                Some(Ok(output)) => output.map(|(output, _)| Ok(output)),
-                Some(Err(panic)) => Some(Err(panic)),
-                None => None,
-            };
-            matches!(reason, EndReason::Completed | EndReason::Panicked).then_some((shard, TermEnd { reason, work }))
+            end
         });
         let mut shards: FuturesUnordered<_> = shards.collect();
         let share = async {
