@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod duration;
+mod info;
 pub mod options;
 pub mod path;
 pub mod query;
@@ -11,6 +12,7 @@ mod upgrade;
 pub mod user;
 pub mod webhook_calls;
 
+pub use info::RequestInfo;
 pub use requester::Requester;
 pub use subresource::Subresource;
 pub use upgrade::is_websocket;

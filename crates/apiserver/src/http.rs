@@ -6,6 +6,7 @@
 
 mod api_groups;
 mod body;
+mod call;
 mod encode;
 mod healthz;
 mod list_body;
@@ -15,140 +16,35 @@ mod openid;
 mod resource;
 mod retrieve;
 mod sent;
+mod socket;
 mod subresource;
 mod websocket;
 mod write;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-pub(crate) use body::Incoming;
 use body::RequestBody;
-use bytes::Bytes;
+pub(crate) use call::Incoming;
+use call::{Call, RequestHead};
 pub(crate) use encode::Reply;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE};
 use http::uri::PathAndQuery;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use hyper::upgrade::OnUpgrade;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use pintle_apimachinery::failure::{Failure, Outcome};
-use pintle_apimachinery::request::duration::go_duration;
 use pintle_apimachinery::request::path::{ResourcePath, Target, decoded};
-use pintle_apimachinery::request::query::Query;
-use pintle_apimachinery::request::{Requester, Subresource, Verb};
+use pintle_apimachinery::request::{RequestInfo, Subresource, Verb};
 use pintle_authz::Attributes;
 use pintle_kinds::decode;
-use pintle_meta::FieldSelector;
 use pintle_serving::body::ResponseBody;
-use pintle_serving::body_budget::BodyBudget;
-use pintle_serving::offload::{self, Offload};
+use pintle_serving::offload::Offload;
 use pintle_storage::committed::Committed;
+pub(crate) use socket::Socket;
 use tokio::time::Instant;
-pub(crate) use websocket::Socket;
 
 use crate::audit::AuditRecord;
-use crate::faults::{self, Answer, View};
-use crate::metrics::{self, RequestLabels};
+use crate::faults::{self, Answer};
 use crate::registry::Registry;
-
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) query: Query,
-    /// The path and query of the request, exactly as the client sent them.
-    uri: Uri,
-    pub(crate) headers: http::HeaderMap,
-    pub(crate) requester: Requester,
-    /// The request's flow schema and priority level, or `None` until the user is authenticated.
-    flow: Option<pintle_authz::Flow>,
-    verb: Option<Verb>,
-    /// `true` if the request counts in the metrics, which only include authorized requests with a served target.
-    is_counted: bool,
-    target: ResourcePath,
-    /// The object name that RBAC and fault rules use. For a list or watch, this name comes from the field selector.
-    object: String,
-    /// The view of the store that the request reads from, or `None` if no fault rule selects a view.
-    view: Option<View>,
-    /// Warnings for the client. Every response contains these warnings, including error responses.
-    pub(crate) warnings: Vec<String>,
-    /// The size in bytes of the stored object that the request changes, or zero.
-    weight: usize,
-    /// The cost of validating an object against the schema of its kind. A cost of 1 corresponds to the time to process
-    /// one byte of a request body.
-    schema_weight: usize,
-    bodies: Arc<BodyBudget>,
-    /// The request body, which counts towards the body budget until the request ends.
-    _body: Bytes,
-    upgrade: Option<OnUpgrade>,
-    socket: Option<Socket>,
-}
-
-impl Call {
-    fn new(registry: &Registry, request: Request<Incoming>) -> (Self, Incoming) {
-        let (mut head, incoming) = request.into_parts();
-        let call = Self {
-            weight: 0,
-            schema_weight: 0,
-            bodies: registry.body_budget.clone(),
-            _body: Bytes::new(),
-            upgrade: head.extensions.remove(),
-            socket: None,
-            method: head.method,
-            path: head.uri.path().to_owned(),
-            query: Query::parse(head.uri.query().unwrap_or_default()),
-            uri: head.uri,
-            headers: head.headers,
-            requester: Requester::default(),
-            flow: None,
-            verb: None,
-            is_counted: false,
-            target: ResourcePath::default(),
-            object: String::new(),
-            view: None,
-            warnings: Vec::new(),
-        };
-        (call, incoming)
-    }
-
-    /// If admission webhooks or admission policies exist, prepares the calls of the webhooks and the evaluation of the policies.
-    fn prepare_admission(&mut self, registry: &Registry) {
-        if registry.prepare_webhooks(&self.requester) || registry.has_policies() {
-            // The expressions of webhooks and admission policies can be expensive, even for a small object.
-            self.schema_weight = offload::ALWAYS;
-        }
-    }
-
-    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-    }
-
-    pub(crate) fn user_agent(&self) -> &str {
-        self.header(USER_AGENT)
-    }
-
-    fn labels(&self) -> Option<RequestLabels> {
-        let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.target;
-        let Some(verb) = self.verb else {
-            return RequestLabels::of_path(&self.path, self.method.as_str());
-        };
-        let scope = match () {
-            () if !name.is_empty() || verb == Verb::Create => "resource",
-            () if !namespace.is_empty() => "namespace",
-            () => "cluster",
-        };
-        let is_apply = self.header(CONTENT_TYPE).starts_with("application/apply-patch");
-        Some(RequestLabels {
-            group: group.clone(),
-            version: version.clone(),
-            resource: resource.clone(),
-            subresource: subresource.clone(),
-            scope,
-            verb: metrics::verb_label(verb, is_apply),
-            dry_run: !self.query.text("dryRun").is_empty(),
-            component: "apiserver",
-        })
-    }
-}
 
 /// The deadline for sending the whole response, even if the client does not read it.
 #[derive(Clone, Copy, Debug)]
@@ -184,12 +80,13 @@ pub(crate) async fn respond(
     deadline: impl FnOnce(Deadline),
 ) -> (Response<ResponseBody>, Option<Socket>) {
     let (mut call, incoming) = Call::new(&registry, request);
-    let audit_id = call.headers.get(AUDIT_ID).cloned();
-    let info = RequestInfo::of(&mut call);
-    let end = info.as_ref().ok().and_then(|info| info.limit).map(|limit| Instant::now() + limit);
+    let audit_id = call.head.headers.get(AUDIT_ID).cloned();
+    let url = call.head.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    let limit = call.info.time_limit(&call.head.query, url);
+    let end = limit.as_ref().ok().copied().flatten().map(|limit| Instant::now() + limit);
     call.requester.deadline = end;
     let audited = AuditGuard::new(registry.clone(), call);
-    let work = Offload::new(&registry.offload_permits, answer(audited, info, incoming));
+    let work = Offload::new(&registry.offload_permits, answer(audited, limit.map(drop), incoming));
     let Some(end) = end else {
         let (response, mut ongoing) = work.await;
         ongoing.audited.in_time = true;
@@ -220,15 +117,11 @@ struct Ongoing {
     ends: Option<Instant>,
 }
 
-async fn answer(
-    mut audited: AuditGuard,
-    info: Outcome<RequestInfo>,
-    incoming: Incoming,
-) -> (Response<ResponseBody>, Ongoing) {
+async fn answer(mut audited: AuditGuard, valid: Outcome<()>, incoming: Incoming) -> (Response<ResponseBody>, Ongoing) {
     let (registry, committed) = (audited.registry.clone(), audited.committed.clone());
     let call = &mut audited.call;
-    let outcome = match info {
-        Ok(info) => committed.during(serve(&registry, call, &info, incoming)).await,
+    let outcome = match valid {
+        Ok(()) => committed.during(serve(&registry, call, incoming)).await,
         Err(failure) => Err(failure),
     };
     call.requester.release_permit();
@@ -243,10 +136,10 @@ async fn answer(
         _ => None,
     };
     let mut response = match outcome {
-        Ok(reply) => encode::reply(&registry, call, reply).await,
-        Err(failure) => encode::failure(call, &failure).await,
+        Ok(reply) => encode::reply(&registry, &call.head, reply).await,
+        Err(failure) => encode::failure(&call.head, &failure).await,
     };
-    let socket = call.socket.take();
+    let socket = call.connection.take_socket();
     audited.code = response.status().as_u16();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return (response, Ongoing { audited, socket, ends });
@@ -293,13 +186,14 @@ impl Drop for AuditGuard {
         if let Some(labels) = self.call.labels().filter(|_| self.call.is_counted && code != 0) {
             self.registry.metrics.count(labels, code, self.received.elapsed());
         }
-        let user_agent = self.call.user_agent().to_owned();
-        let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut self.call.target);
+        let user_agent = self.call.head.user_agent().to_owned();
+        let RequestInfo { verb, target } = Arc::unwrap_or_clone(std::mem::take(&mut self.call.info));
+        let ResourcePath { group, resource, subresource, namespace, name, .. } = target.into_resource();
         self.registry.audit.record(AuditRecord {
             received: self.received,
             user: std::mem::take(&mut self.call.requester.user.name),
             user_agent,
-            verb: self.call.verb,
+            verb,
             group,
             resource,
             subresource,
@@ -312,45 +206,21 @@ impl Drop for AuditGuard {
     }
 }
 
-struct RequestInfo {
-    target: Target,
-    verb: Option<Verb>,
-    /// The maximum duration of the response, or `None` for watches and other streams.
-    limit: Option<Duration>,
-}
-
-impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object
-    /// name in `call`.
-    fn of(call: &mut Call) -> Outcome<Self> {
-        let target = match Target::parse(&call.path) {
-            Target::Undeterminable => return Err(undeterminable(&call.uri)),
-            target => target,
-        };
-        let verb = verb(call, &target);
-        call.verb = verb;
-        if let Target::Resource(path) = &target {
-            call.target.clone_from(path);
-            call.object = object_name(call, path, verb);
-        }
-        let limit = time_limit(call, &target, verb)?;
-        Ok(Self { target, verb, limit })
-    }
-}
-
-async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, incoming: Incoming) -> Outcome<Reply> {
-    let RequestInfo { target, verb, .. } = info;
+async fn serve(registry: &Arc<Registry>, call: &mut Call, incoming: Incoming) -> Outcome<Reply> {
+    let info = call.info.clone();
+    let RequestInfo { target, verb } = &*info;
     let verb = *verb;
-    call.warnings.extend(pintle_authz::warning(&call.headers).map(Into::into));
+    let headers = &mut call.head.headers;
+    call.warnings.extend(pintle_authz::warning(headers).map(Into::into));
     call.requester.user =
-        registry.authenticator.authenticate(&*registry.db, &mut call.headers, registry.clock.now().as_second())?;
-    authorize(registry, call, target, verb)?;
+        registry.authenticator.authenticate(&*registry.db, headers, registry.clock.now().as_second())?;
+    authorize(registry, call)?;
     call.is_counted = !matches!(target, Target::Resource(path) if !is_served(registry, path));
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
             let bytes = body::read(registry, call, RequestBody::Received(body.clone())).await?;
-            call.object = decode::name(bytes, call.header(CONTENT_TYPE));
+            call.object = decode::name(bytes, call.head.header(CONTENT_TYPE));
             // Release the permit, because a fault can delay the request.
             call.requester.release_permit();
             RequestBody::Received(body)
@@ -367,7 +237,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     }
     let reply = match target {
         Target::Resource(path) => resource::serve(registry, call, path, verb, request_body).await,
-        Target::Other(parts) => serve_non_resource(registry, call, parts).await,
+        Target::Other(parts) => serve_non_resource(registry, &call.head, parts).await,
         Target::Undeterminable => Err(Failure::page_not_found()),
     };
     match before.lose_answer {
@@ -383,14 +253,6 @@ fn is_served(registry: &Registry, path: &ResourcePath) -> bool {
     kind.is_some_and(|kind| subresource == Subresource::None || kind.subresource(subresource).is_some())
 }
 
-/// Returns kube-apiserver's error for a request path that ends with `/watch`.
-fn undeterminable(uri: &Uri) -> Failure {
-    let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
-    let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
-    let text = format!("Internal Server Error: {}: {why}\n", pintle_apimachinery::failure::quoted(url));
-    Failure { text: Some(text.into()), ..Failure::plain(500, "") }
-}
-
 fn metrics_text(registry: &Registry) -> Reply {
     let mut headers = http::HeaderMap::new();
     let media = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
@@ -399,68 +261,32 @@ fn metrics_text(registry: &Registry) -> Reply {
     Reply::Raw { code: 200, headers, body: registry.metrics.text(version.text("/gitVersion")).into() }
 }
 
-async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
-    if let Some(reply) = healthz::serve(registry, call, parts) {
+async fn serve_non_resource(registry: &Arc<Registry>, head: &RequestHead, parts: &[String]) -> Outcome<Reply> {
+    if let Some(reply) = healthz::serve(registry, head, parts) {
         return Ok(reply);
     }
     match parts {
-        [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, call, rest).await,
-        [first] if first == "metrics" && !call.path.ends_with('/') => Ok(metrics_text(registry)),
+        [first, rest @ ..] if first == "openapi" => openapi_spec::serve(registry, head, rest).await,
+        [first] if first == "metrics" && !head.path.ends_with('/') => Ok(metrics_text(registry)),
         [first, second] if first == ".well-known" && second == "openid-configuration" => {
-            api_groups::only_get(call)?;
-            Ok(openid::configuration(registry, call))
+            api_groups::only_get(head)?;
+            Ok(openid::configuration(registry, head))
         }
         [first, second, third] if first == "openid" && second == "v1" && third == "jwks" => {
-            api_groups::only_get(call)?;
+            api_groups::only_get(head)?;
             Ok(openid::keys(registry))
         }
-        _ => api_groups::serve(registry, call, parts).await,
+        _ => api_groups::serve(registry, head, parts).await,
     }
 }
 
-fn verb(call: &Call, target: &Target) -> Option<Verb> {
-    let Target::Resource(path) = target else { return None };
-    let collection = path.name.is_empty();
-    match call.method.as_str() {
-        _ if path.old_watch => Some(Verb::Watch),
-        _ if path.old_proxy => None,
-        "GET" | "HEAD" if collection && call.query.flag("watch") == Some(true) => Some(Verb::Watch),
-        "GET" | "HEAD" if collection => Some(Verb::List),
-        "GET" | "HEAD" => Some(Verb::Get),
-        "POST" => Some(Verb::Create),
-        "PUT" => Some(Verb::Update),
-        "PATCH" => Some(Verb::Patch),
-        "DELETE" if collection => Some(Verb::DeleteCollection),
-        "DELETE" => Some(Verb::Delete),
-        _ => None,
-    }
-}
-
-fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
-    match target {
-        Target::Resource(path) if path.old_proxy => "proxy".into(),
-        Target::Resource(_) => verb.map_or("", Verb::name).to_owned(),
-        _ => call.method.as_str().to_lowercase(),
-    }
-}
-
-/// For a list or watch, returns the object name in the field selector.
-fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
-    if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
-        return path.name.clone();
-    }
-    let fields: FieldSelector = call.query.text("fieldSelector").parse().unwrap_or_default();
-    fields.exact("metadata.name").unwrap_or_default().to_owned()
-}
-
-fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
-    let verb = rbac_verb(call, target, verb);
-    let (name, url) = (call.object.clone(), decoded(&call.path));
-    let attributes = match target {
-        Target::Resource(path) => Attributes::Resource { verb: &verb, path, name: &name },
+fn authorize(registry: &Registry, call: &mut Call) -> Outcome<()> {
+    let (verb, url) = (call.info.rbac_verb(&call.head.method), decoded(&call.head.path));
+    let attributes = match &call.info.target {
+        Target::Resource(path) => Attributes::Resource { verb: &verb, path, name: &call.object },
         _ => Attributes::Path { verb: &verb, path: &url },
     };
-    if let Some(wanted) = pintle_authz::impersonated(&call.headers)? {
+    if let Some(wanted) = pintle_authz::impersonated(&call.head.headers)? {
         call.requester.user = pintle_authz::impersonate(registry.rbac(), &call.requester.user, wanted, &attributes)?;
     }
     call.flow = registry.flow(&call.requester.user, &attributes);
@@ -468,44 +294,24 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
 }
 
 fn fault_request(call: &Call) -> faults::Request<'_> {
-    let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
+    let ResourcePath { group, resource, subresource, namespace, .. } = call.info.target.resource();
     faults::Request {
-        verb: call.verb,
+        verb: call.info.verb,
         group,
         resource,
         subresource,
         namespace,
         name: &call.object,
         user: &call.requester.user.name,
-        user_agent: call.user_agent(),
-        version: call.query.text("resourceVersion"),
+        user_agent: call.head.user_agent(),
+        version: call.head.query.text("resourceVersion"),
     }
-}
-
-/// The default timeout and the maximum timeout of a request.
-const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
-
-/// Returns a request's timeout, or `None` for streams. The parameter `timeout` must be a duration in Go's syntax.
-fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Option<Duration>> {
-    let streams = |path: &ResourcePath| Subresource::parse(&path.subresource).is_some_and(Subresource::is_stream);
-    if verb == Some(Verb::Watch) || matches!(target, Target::Resource(path) if streams(path)) {
-        return Ok(None);
-    }
-    let text = call.query.text("timeout");
-    if text.is_empty() {
-        return Ok(Some(MAX_REQUEST_TIME));
-    }
-    let timeout = go_duration(text).map_err(|why| {
-        let text = pintle_apimachinery::failure::quoted(text);
-        Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
-    })?;
-    Ok(Some(if timeout.is_zero() { MAX_REQUEST_TIME } else { timeout.min(MAX_REQUEST_TIME) }))
 }
 
 const AUDIT_ID: &str = "audit-id";
 
 fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<ResponseBody>) {
-    add_common_headers(registry, call.headers.get(AUDIT_ID).cloned(), response);
+    add_common_headers(registry, call.head.headers.get(AUDIT_ID).cloned(), response);
     let headers = response.headers_mut();
     if let Some(pintle_authz::Flow { schema, level }) = call.flow.as_ref().filter(|_| scheduled) {
         for (name, uid) in [("x-kubernetes-pf-flowschema-uid", schema), ("x-kubernetes-pf-prioritylevel-uid", level)] {

@@ -44,7 +44,30 @@ pub fn decoded(path: &str) -> Cow<'_, str> {
     percent_decode(path.as_bytes()).decode_utf8_lossy()
 }
 
+impl Default for Target {
+    fn default() -> Self {
+        Self::Other(Vec::new())
+    }
+}
+
 impl Target {
+    /// Returns the path of the resource, or an empty path for other targets.
+    pub fn resource(&self) -> &ResourcePath {
+        const NONE: &ResourcePath = &ResourcePath::none();
+        match self {
+            Self::Resource(path) => path,
+            Self::Other(_) | Self::Undeterminable => NONE,
+        }
+    }
+
+    /// Returns the path of the resource, or an empty path for other targets.
+    pub fn into_resource(self) -> ResourcePath {
+        match self {
+            Self::Resource(path) => path,
+            Self::Other(_) | Self::Undeterminable => ResourcePath::none(),
+        }
+    }
+
     /// Parses a path. The path is decoded before it is split, so `%2F` also separates segments.
     pub fn parse(path: &str) -> Self {
         let decoded = decoded(path);
@@ -61,6 +84,21 @@ impl Target {
 }
 
 impl ResourcePath {
+    const fn none() -> Self {
+        Self {
+            group: String::new(),
+            version: String::new(),
+            namespace: String::new(),
+            resource: String::new(),
+            name: String::new(),
+            subresource: String::new(),
+            rest: Vec::new(),
+            in_namespace: false,
+            old_watch: false,
+            old_proxy: false,
+        }
+    }
+
     /// Parses the path segments after the group. The first segment is the version, and at least one more segment must
     /// follow.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {

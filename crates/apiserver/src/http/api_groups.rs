@@ -12,12 +12,13 @@ use pintle_json::Json;
 use pintle_kinds::{Kinds, Routing};
 use pintle_serving::offload;
 
+use super::call::RequestHead;
 use super::encode::Reply;
+use super::healthz;
 use super::negotiate::{self, ResponseFormat};
-use super::{Call, healthz};
 use crate::registry::{Registry, Transform};
 
-pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
+pub(super) async fn serve(registry: &Arc<Registry>, head: &RequestHead, parts: &[String]) -> Outcome<Reply> {
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let kinds = registry.kinds();
     match parts[..] {
@@ -25,18 +26,18 @@ pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String
             let (_, body) = all(registry, &kinds, Listing::Paths, &as_json(true)).await?;
             Ok(Reply::Raw { code: 200, headers: of_type(Media::Json.content_type()), body })
         }
-        ["version"] => version(call),
+        ["version"] => version(head),
         ["api"] => {
-            only_get(call)?;
-            match aggregated(registry, &kinds, call, true).await? {
+            only_get(head)?;
+            match aggregated(registry, &kinds, head, true).await? {
                 Some(reply) => Ok(reply),
-                None => document(call, Routing::PerMethod, &pintle_discovery::api_versions(call.header("host"))),
+                None => document(head, Routing::PerMethod, &pintle_discovery::api_versions(head.header("host"))),
             }
         }
-        ["apis"] => match aggregated(registry, &kinds, call, false).await? {
+        ["apis"] => match aggregated(registry, &kinds, head, false).await? {
             Some(reply) => Ok(reply),
             None => {
-                let format = negotiate::document(call, Routing::CatchAll)?;
+                let format = negotiate::document(head, Routing::CatchAll)?;
                 let (_, body) = all(registry, &kinds, Listing::Groups, &format).await?;
                 Ok(Reply::Raw { code: 200, headers: of_type(format.media.content_type()), body })
             }
@@ -44,30 +45,30 @@ pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String
         ["apis", group] => {
             let found = pintle_discovery::group(&kinds, group).or_else(|| registry.delegated_group(group));
             let found = found.ok_or_else(Failure::page_not_found)?;
-            document(call, Routing::CatchAll, &found)
+            document(head, Routing::CatchAll, &found)
         }
-        ["api", version] => resources(&kinds, call, "", version),
+        ["api", version] => resources(&kinds, head, "", version),
         ["apis", group, version] => match registry.unavailable(group, version) {
             Some(unavailable) => Err(unavailable),
-            None => resources(&kinds, call, group, version),
+            None => resources(&kinds, head, group, version),
         },
         _ => Err(Failure::page_not_found()),
     }
 }
 
-fn resources(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Outcome<Reply> {
+fn resources(kinds: &Kinds, head: &RequestHead, group: &str, version: &str) -> Outcome<Reply> {
     let Some(found) = pintle_discovery::resource_list(kinds, group, version) else {
         return Err(match kinds.routing(group) {
             Some(Routing::PerMethod) => Failure::no_such_resource(),
             _ => Failure::page_not_found(),
         });
     };
-    only_get(call)?;
-    document(call, kinds.routing(group).unwrap_or(Routing::CatchAll), &found)
+    only_get(head)?;
+    document(head, kinds.routing(group).unwrap_or(Routing::CatchAll), &found)
 }
 
-fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
-    let format = negotiate::document(call, routing)?;
+fn document(head: &RequestHead, routing: Routing, document: &Json) -> Outcome<Reply> {
+    let format = negotiate::document(head, routing)?;
     let headers = of_type(format.media.content_type());
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
@@ -90,9 +91,9 @@ async fn all(
     Ok((found.tag, super::encode::encode(format, &listing.value(kinds))))
 }
 
-fn version(call: &Call) -> Outcome<Reply> {
-    only_get(call)?;
-    let clauses = accept::clauses(call.header(ACCEPT));
+fn version(head: &RequestHead) -> Outcome<Reply> {
+    only_get(head)?;
+    let clauses = accept::clauses(head.header(ACCEPT));
     if !clauses.iter().any(|clause| clause.media() == Some(Media::Json)) {
         let message = "406: Not Acceptable\n\nAvailable representations: application/json";
         let failure = Failure::new(406, pintle_meta::Reason::NotAcceptable, message);
@@ -114,8 +115,8 @@ fn of_type(content_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
-async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
-    let clauses = accept::clauses(call.header(ACCEPT));
+async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, head: &RequestHead, core: bool) -> Outcome<Option<Reply>> {
+    let clauses = accept::clauses(head.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {
         let requested = clause.transform();
         let wanted = requested.name == "APIGroupDiscoveryList"
@@ -124,7 +125,7 @@ async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: 
         clause.media().filter(|_| wanted).map(|media| (media, clause.pretty()))
     });
     let Some((media, pretty)) = media else { return Ok(None) };
-    let format = ResponseFormat { media, pretty: pretty || negotiate::is_pretty(call), transform: Transform::None };
+    let format = ResponseFormat { media, pretty: pretty || negotiate::is_pretty(head), transform: Transform::None };
     let (tag, body) = all(registry, kinds, Listing::Aggregated { core }, &format).await?;
     let tag = format!("\"{tag}\"");
     let mut headers = HeaderMap::new();
@@ -133,7 +134,7 @@ async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: 
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(ETAG, tag);
     }
-    if call.header(IF_NONE_MATCH) == tag {
+    if head.header(IF_NONE_MATCH) == tag {
         return Ok(Some(Reply::Raw { code: 304, headers, body: Bytes::new() }));
     }
     headers.insert(
@@ -149,6 +150,6 @@ async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: 
     Ok(Some(Reply::Raw { code: 200, headers, body }))
 }
 
-pub(super) fn only_get(call: &Call) -> Outcome<()> {
-    if call.method == Method::GET { Ok(()) } else { Err(Failure::method_not_allowed()) }
+pub(super) fn only_get(head: &RequestHead) -> Outcome<()> {
+    if head.method == Method::GET { Ok(()) } else { Err(Failure::method_not_allowed()) }
 }

@@ -1,13 +1,11 @@
 //! Request and response bodies.
 
-use std::error::Error;
 use std::io;
 
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use http_body::Frame;
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_kinds::RBAC_GROUP;
@@ -16,11 +14,9 @@ use pintle_serving::body::ResponseBody;
 use pintle_serving::body_budget::{LARGEST_BODY, Unread};
 use pintle_serving::offload;
 
-use super::Call;
+use super::call::{Call, Incoming};
 use crate::registry::Registry;
 use crate::watch::{Frame as WatchFrame, Watcher};
-
-pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// Returns a body that streams a watch's frames. If several frames are ready, the body sends them in a single write.
 /// Dropping the body ends the watch.
@@ -58,12 +54,12 @@ pub(super) async fn read(registry: &Registry, call: &mut Call, request_body: Req
         RequestBody::Incoming(incoming) => receive(call, incoming).await?,
         RequestBody::Received(bytes) => bytes,
     };
-    call._body = bytes.clone();
+    call.body = bytes.clone();
     let permit = call.bodies.turn(bytes.len()).await;
     call.requester.keep_permit(permit);
     // Prepare admission only now, because a client may have registered a webhook while the body arrived.
     call.prepare_admission(registry);
-    let weight = bytes.len().max(call.weight).max(call.schema_weight);
+    let weight = bytes.len().max(call.costs.stored).max(call.costs.validation);
     offload::work_on(if is_costly(call) { offload::ALWAYS } else { weight }).await;
     Ok(bytes)
 }
@@ -72,8 +68,8 @@ pub(super) async fn read(registry: &Registry, call: &mut Call, request_body: Req
 /// small body to a large object. RBAC rules can expand to many combinations of verbs and resources. A change to the
 /// labels of a namespace can trigger a check of all pods in the namespace. The selectors of devices are CEL expressions.
 fn is_costly(call: &Call) -> bool {
-    let media = call.header(CONTENT_TYPE);
-    let target = &call.target;
+    let media = call.head.header(CONTENT_TYPE);
+    let target = call.info.target.resource();
     media.contains("yaml")
         || media.contains("json-patch")
         || target.group == RBAC_GROUP
@@ -104,7 +100,6 @@ mod tests {
     use std::sync::Arc;
 
     use http::Request;
-    use pintle_apimachinery::request::path::Target;
     use pintle_serving::body::full;
     use pintle_serving::offload::Offload;
 
@@ -119,10 +114,7 @@ mod tests {
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();
         let request = Request::post(path).header(CONTENT_TYPE, media).body(nothing).expect("a request");
         let (mut call, _) = Call::new(&registry, request);
-        if let Target::Resource(target) = Target::parse(path) {
-            call.target = target;
-        }
-        [call.weight, call.schema_weight] = weights;
+        [call.costs.stored, call.costs.validation] = weights;
         let here = std::thread::current().id();
         let reading = registry.clone();
         let work = Offload::new(&registry.offload_permits, async move {

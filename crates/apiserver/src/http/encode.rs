@@ -16,8 +16,8 @@ use pintle_serving::body::{ResponseBody, full};
 use pintle_serving::gzip::{GZIP_THRESHOLD, accepts_gzip, gzip};
 use pintle_serving::offload;
 
-use super::Call;
 use super::body;
+use super::call::RequestHead;
 use super::list_body::ListBody;
 use super::negotiate::{self, ResponseFormat};
 use crate::faults::Answer;
@@ -77,12 +77,12 @@ fn raw(code: u16, headers: HeaderMap, body: Bytes) -> Response<ResponseBody> {
     response
 }
 
-pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Response<ResponseBody> {
+pub(super) async fn reply(registry: &Registry, head: &RequestHead, reply: Reply) -> Response<ResponseBody> {
     let now = registry.clock.now();
     match reply {
         Reply::Object { code, kind, object, format } => {
-            if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
-                return self::failure(call, &failure).await;
+            if let Err(failure) = format.transform.check(head.query.text("includeObject")) {
+                return self::failure(head, &failure).await;
             }
             let is_plain = format.media == Media::Json && !format.pretty && format.transform.is_none();
             if !is_plain {
@@ -90,21 +90,21 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
             }
             if format.media == Media::Protobuf {
                 return match format.transform.enveloped(&object) {
-                    Ok(enveloped) => respond(call, code, Media::Protobuf, enveloped.body().into()).await,
-                    Err(failure) => self::failure(call, &failure).await,
+                    Ok(enveloped) => respond(head, code, Media::Protobuf, enveloped.body().into()).await,
+                    Err(failure) => self::failure(head, &failure).await,
                 };
             }
             let mut json = Vec::new();
             format.transform.write_one(&object, &kind, true, now, &mut json);
             if format.media == Media::Json && !format.pretty {
                 json.push(b'\n');
-                return respond(call, code, Media::Json, json.into()).await;
+                return respond(head, code, Media::Json, json.into()).await;
             }
-            value(call, code, &format, &serde_json::from_slice(&json).unwrap_or_default()).await
+            value(head, code, &format, &serde_json::from_slice(&json).unwrap_or_default()).await
         }
         Reply::List { kind, list, format } => {
-            if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
-                return self::failure(call, &failure).await;
+            if let Err(failure) = format.transform.check(head.query.text("includeObject")) {
+                return self::failure(head, &failure).await;
             }
             let ResponseFormat { media, pretty, transform } = format;
             let list = match media {
@@ -112,17 +112,17 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
                 Media::Yaml => ListBody::yaml(kind, list, transform, now),
                 Media::Protobuf => match ListBody::protobuf(kind, list, transform).await {
                     Ok(list) => list,
-                    Err(failure) => return self::failure(call, &failure).await,
+                    Err(failure) => return self::failure(head, &failure).await,
                 },
             };
-            send(registry, call, list, media).await
+            send(registry, head, list, media).await
         }
         Reply::Status { status, format } => {
-            if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
-                return self::failure(call, &failure).await;
+            if let Err(failure) = format.transform.check(head.query.text("includeObject")) {
+                return self::failure(head, &failure).await;
             }
             let code = if status.code == 0 { 200 } else { status.code };
-            value(call, code, &format, &pintle_json::to_json(&*status).unwrap_or_default()).await
+            value(head, code, &format, &pintle_json::to_json(&*status).unwrap_or_default()).await
         }
         Reply::Watch { watcher } => {
             let media = watcher.media();
@@ -134,7 +134,7 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
         Reply::Fault(answer) => {
             let mut response = match &answer.body {
                 Some(text) => text_response(answer.code, text.clone().into()),
-                None => failure(call, &Reply::of_fault(&answer)).await,
+                None => failure(head, &Reply::of_fault(&answer)).await,
             };
             if let Some(seconds) = answer.retry_after {
                 response.headers_mut().insert(RETRY_AFTER, seconds.into());
@@ -163,14 +163,14 @@ pub(super) fn timed_out() -> Response<ResponseBody> {
 }
 
 /// Encodes a failure in the negotiated format, or as JSON if no format is acceptable.
-pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
+pub(super) async fn failure(head: &RequestHead, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = &failure.text {
         return text_response(failure.code(), text.to_string().into());
     }
-    let (media, pretty) = negotiate::for_errors(call);
+    let (media, pretty) = negotiate::for_errors(head);
     let pretty = pretty || failure.code() == 406;
     let format = ResponseFormat { media, pretty, transform: Transform::None };
-    let mut response = value(call, failure.code(), &format, &failure.value()).await;
+    let mut response = value(head, failure.code(), &format, &failure.value()).await;
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
@@ -199,22 +199,22 @@ pub(super) fn encode(format: &ResponseFormat, value: &Json) -> Bytes {
     }
 }
 
-async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) -> Response<ResponseBody> {
-    respond(call, code, format.media, encode(format, value)).await
+async fn value(head: &RequestHead, code: u16, format: &ResponseFormat, value: &Json) -> Response<ResponseBody> {
+    respond(head, code, format.media, encode(format, value)).await
 }
 
 /// The response body encodes a long list while it is being sent.
-async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
+async fn send(registry: &Registry, head: &RequestHead, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {
-        return respond(call, 200, media, first).await;
+        return respond(head, 200, media, first).await;
     }
-    let gzipped = accepts_gzip(call.header(ACCEPT_ENCODING));
+    let gzipped = accepts_gzip(head.header(ACCEPT_ENCODING));
     answer(200, media, gzipped, list.stream(&registry.offload_permits, first, gzipped))
 }
 
-async fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {
-    if bytes.len() <= GZIP_THRESHOLD || !accepts_gzip(call.header(ACCEPT_ENCODING)) {
+async fn respond(head: &RequestHead, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {
+    if bytes.len() <= GZIP_THRESHOLD || !accepts_gzip(head.header(ACCEPT_ENCODING)) {
         return answer(code, media, false, full(bytes));
     }
     offload::work_on(bytes.len()).await;

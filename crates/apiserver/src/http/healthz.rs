@@ -2,12 +2,12 @@
 
 use pintle_json::json;
 
-use super::Call;
+use super::call::RequestHead;
 use super::encode::Reply;
 use crate::registry::Registry;
 use pintle_storage::health::Endpoint;
 
-pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Option<Reply> {
+pub(super) fn serve(registry: &Registry, head: &RequestHead, parts: &[String]) -> Option<Reply> {
     let (name, rest) = parts.split_first()?;
     let endpoint = match name.as_str() {
         "healthz" | "livez" => Endpoint::Alive,
@@ -15,12 +15,12 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
         _ => return None,
     };
     let nothing = || Reply::text(404, "404 page not found\n");
-    if call.path.ends_with('/') {
+    if head.path.ends_with('/') {
         return Some(nothing());
     }
     let mut checks = registry.health.check_all(endpoint, &registry.db);
     if rest.is_empty() {
-        return Some(listing(call, name, checks));
+        return Some(listing(head, name, checks));
     }
     let wanted = rest.join("/");
     Some(match checks.find(|(check, _)| *check == wanted) {
@@ -31,8 +31,8 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
 }
 
 /// Formats the results of all checks. Returns only `ok` if all checks pass and `verbose` is not set.
-fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
-    let excluded: Vec<_> = call.query.all("exclude").collect();
+fn listing(head: &RequestHead, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
+    let excluded: Vec<_> = head.query.all("exclude").collect();
     let (mut text, mut healthy) = (String::new(), true);
     for (check, passes) in checks {
         text.push_str(&match (excluded.contains(&check), passes) {
@@ -42,7 +42,7 @@ fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, 
         });
         healthy &= passes || excluded.contains(&check);
     }
-    match (healthy, call.query.first("verbose").is_some()) {
+    match (healthy, head.query.first("verbose").is_some()) {
         (true, false) => Reply::text(200, "ok"),
         (true, true) => Reply::text(200, text + &format!("{name} check passed\n")),
         (false, _) => Reply::text(500, text + &format!("{name} check failed\n")),

@@ -6,7 +6,7 @@ use pintle_apimachinery::request::accept::{self, Clause, Media, RequestedTransfo
 use pintle_kinds::{Kind, Routing};
 use pintle_meta::{Reason, StatusDetails};
 
-use super::Call;
+use super::call::RequestHead;
 use crate::registry::Transform;
 
 #[derive(Clone, Debug)]
@@ -30,19 +30,19 @@ const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.k
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Chooses the format of a response with objects of a kind. Returns a 406 failure if no format is acceptable.
-pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
-    choose(call, offer, kind.strategy.routing(), Some(kind))
+pub(crate) fn negotiate(head: &RequestHead, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
+    choose(head, offer, kind.strategy.routing(), Some(kind))
 }
 
-pub(crate) fn document(call: &Call, routing: Routing) -> Outcome<ResponseFormat> {
-    choose(call, Offer::Document, routing, None)
+pub(crate) fn document(head: &RequestHead, routing: Routing) -> Outcome<ResponseFormat> {
+    choose(head, Offer::Document, routing, None)
 }
 
-fn choose(call: &Call, offer: Offer, routing: Routing, kind: Option<&Kind>) -> Outcome<ResponseFormat> {
+fn choose(head: &RequestHead, offer: Offer, routing: Routing, kind: Option<&Kind>) -> Outcome<ResponseFormat> {
     let has_protobuf = kind.is_none_or(Kind::has_protobuf);
-    let clauses = accept::clauses(call.header(ACCEPT));
+    let clauses = accept::clauses(head.header(ACCEPT));
     if routing == Routing::PerMethod && !clauses.iter().any(is_known_to_routes) {
-        let lists = matches!(offer, Offer::List | Offer::Watch) && call.method != "DELETE";
+        let lists = matches!(offer, Offer::List | Offer::Watch) && head.method != "DELETE";
         let types = if lists { format!("{MEDIA_TYPES}, {STREAMS}") } else { MEDIA_TYPES.to_owned() };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {types}");
         return Err(Failure::new(406, Reason::NotAcceptable, message).with(StatusDetails::default()));
@@ -55,11 +55,11 @@ fn choose(call: &Call, offer: Offer, routing: Routing, kind: Option<&Kind>) -> O
         if offer == Offer::Watch && media == Media::Yaml {
             return Err(not_acceptable(STREAMS));
         }
-        let Some(transform) = transform(call, clause, offer, routing, kind)? else { continue };
+        let Some(transform) = transform(head, clause, offer, routing, kind)? else { continue };
         if media == Media::Protobuf && !has_message(&transform, has_protobuf) {
             continue;
         }
-        let pretty = is_pretty(call) || clause.pretty();
+        let pretty = is_pretty(head) || clause.pretty();
         return Ok(ResponseFormat { media, pretty, transform });
     }
     Err(not_acceptable(MEDIA_TYPES))
@@ -98,7 +98,7 @@ fn is_known_to_routes(clause: &Clause) -> bool {
 }
 
 fn transform(
-    call: &Call,
+    head: &RequestHead,
     clause: &Clause,
     offer: Offer,
     routing: Routing,
@@ -115,7 +115,7 @@ fn transform(
     }
     let api_version = format!("meta.k8s.io/{version}");
     match (name.as_str(), offer) {
-        ("Table", _) => Ok(Some(Transform::table(api_version, call.query.text("includeObject"))?)),
+        ("Table", _) => Ok(Some(Transform::table(api_version, head.query.text("includeObject"))?)),
         ("PartialObjectMetadata", Offer::Object | Offer::Watch) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::List) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::Object) if routing == Routing::CatchAll => {
@@ -131,20 +131,20 @@ fn transform(
 
 /// Returns `true` if the query parameter `pretty` requests indented output.
 /// Without the parameter, output for curl, Wget and browsers is indented.
-pub(crate) fn is_pretty(call: &Call) -> bool {
-    match call.query.first("pretty") {
+pub(crate) fn is_pretty(head: &RequestHead) -> bool {
+    match head.query.first("pretty") {
         Some(text) if text == "1" || text == "true" => true,
         Some(text) if !text.is_empty() => false,
-        _ => ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|tool| call.user_agent().starts_with(tool)),
+        _ => ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|tool| head.user_agent().starts_with(tool)),
     }
 }
 
 /// Returns the media type of an error response, and `true` if the response is indented. Error responses do not support
 /// transformations such as tables. If no media type in the `Accept` header is acceptable, returns JSON.
-pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
-    let clauses = accept::clauses(call.header(ACCEPT));
+pub(crate) fn for_errors(head: &RequestHead) -> (Media, bool) {
+    let clauses = accept::clauses(head.header(ACCEPT));
     let clause =
         clauses.iter().find(|clause| clause.media().is_some() && clause.transform() == RequestedTransform::default());
     let media = clause.and_then(Clause::media).unwrap_or(Media::Json);
-    (media, is_pretty(call) || clause.is_some_and(Clause::pretty))
+    (media, is_pretty(head) || clause.is_some_and(Clause::pretty))
 }

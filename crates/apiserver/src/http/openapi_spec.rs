@@ -12,7 +12,7 @@ use pintle_discovery::{Document, DocumentForm, DocumentScope};
 use pintle_meta::GroupVersion;
 use pintle_serving::{gzip, offload};
 
-use super::Call;
+use super::call::RequestHead;
 use super::encode::Reply;
 use crate::registry::Registry;
 
@@ -27,15 +27,15 @@ const PROTO_V3: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
 ];
 
-pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> Outcome<Reply> {
+pub(super) async fn serve(registry: &Registry, head: &RequestHead, rest: &[String]) -> Outcome<Reply> {
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
-    let requested = requested_form(call, &proto);
+    let requested = requested_form(head, &proto);
     // A request for a missing document gets status 404, even if no format is acceptable.
     let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),
-        ["v3"] if !call.path.ends_with('/') => DocumentScope::Index,
+        ["v3"] if !head.path.ends_with('/') => DocumentScope::Index,
         ["v3", "api", version] => DocumentScope::Version(GroupVersion::new("", version), form),
         ["v3", "apis", group, version] => DocumentScope::Version(GroupVersion::new(group, version), form),
         ["v3", ..] => return Ok(empty_reply(404)),
@@ -53,9 +53,9 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
         _ if requested.is_none() => empty_reply(406),
         DocumentScope::All(_) => {
             offload::work_on(document.bytes.len()).await;
-            v2_reply(call, document, media)
+            v2_reply(head, document, media)
         }
-        DocumentScope::Version(..) => v3_reply(call, document, media),
+        DocumentScope::Version(..) => v3_reply(head, document, media),
     })
 }
 
@@ -65,39 +65,39 @@ fn index_reply(document: Document) -> Reply {
     reply_with_length(headers, document.bytes)
 }
 
-fn v3_reply(call: &Call, document: Document, media: &'static str) -> Reply {
+fn v3_reply(head: &RequestHead, document: Document, media: &'static str) -> Reply {
     let Document { tag: hash, bytes: body } = document;
-    let requested = call.query.text("hash");
+    let requested = head.query.text("hash");
     let mut headers = HeaderMap::new();
     insert_header(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     if !requested.is_empty() && requested != &*hash {
-        insert_header(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
+        insert_header(&mut headers, LOCATION, &format!("{}?hash={hash}", head.path));
         return Reply::Raw { code: 301, headers, body: Bytes::new() };
     }
     if requested == &*hash {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
         headers.insert(EXPIRES, HeaderValue::from_static("Thu, 31 Dec 2099 23:59:59 GMT"));
     }
-    if matches_tag(call, &hash) {
+    if matches_tag(head, &hash) {
         headers.remove(CONTENT_TYPE);
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
     reply_with_length(headers, body)
 }
 
-fn v2_reply(call: &Call, document: Document, media: &'static str) -> Reply {
+fn v2_reply(head: &RequestHead, document: Document, media: &'static str) -> Reply {
     let Document { tag: hash, bytes: body } = document;
     let mut headers = HeaderMap::new();
     insert_header(&mut headers, ETAG, &format!("\"{hash}\""));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    if matches_tag(call, &hash) {
+    if matches_tag(head, &hash) {
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    match gzip::accepts_gzip(call.header(ACCEPT_ENCODING)).then(|| gzip::gzip(&body)).flatten() {
+    match gzip::accepts_gzip(head.header(ACCEPT_ENCODING)).then(|| gzip::gzip(&body)).flatten() {
         None => reply_with_length(headers, body),
         Some(gzipped) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -115,8 +115,8 @@ fn reply_with_length(mut headers: HeaderMap, body: Bytes) -> Reply {
 
 /// Returns the encoding for the first supported media type in the `Accept` header. Returns `None` if no media type in
 /// the header is supported.
-fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
-    let clauses = accept::clauses(call.header(ACCEPT));
+fn requested_form(head: &RequestHead, proto: &[&str]) -> Option<DocumentForm> {
+    let clauses = accept::clauses(head.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
         let is_requested = |media: &&str| media.strip_prefix("application/") == Some(&clause.subtype);
         match () {
@@ -128,8 +128,8 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
 }
 
 /// Returns `true` if `If-None-Match` matches. As in RFC 9110, the header is a list of tags, which can be weak, or `*`.
-fn matches_tag(call: &Call, hash: &str) -> bool {
-    let header = call.header(IF_NONE_MATCH);
+fn matches_tag(head: &RequestHead, hash: &str) -> bool {
+    let header = head.header(IF_NONE_MATCH);
     header
         .split(',')
         .map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"'))

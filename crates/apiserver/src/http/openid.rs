@@ -6,13 +6,13 @@ use http::{HeaderMap, HeaderValue};
 use pintle_authz::ISSUER;
 use pintle_json::{Json, json};
 
-use super::Call;
+use super::call::RequestHead;
 use super::encode::Reply;
 use crate::registry::Registry;
 
-pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
+pub(super) fn configuration(registry: &Registry, head: &RequestHead) -> Reply {
     let scheme = if registry.config.tls { "https" } else { "http" };
-    let keys = format!("{scheme}://{}/openid/v1/jwks", call.header(HOST));
+    let keys = format!("{scheme}://{}/openid/v1/jwks", head.header(HOST));
     let document = json!({
         "issuer": ISSUER,
         "jwks_uri": keys,

@@ -14,8 +14,9 @@ use pintle_meta::Reason;
 use pintle_serving::offload;
 
 use super::body::RequestBody;
+use super::call::Call;
 use super::encode::Reply;
-use super::{Call, retrieve, subresource, write};
+use super::{retrieve, subresource, write};
 use crate::registry::Registry;
 
 pub(super) async fn serve(
@@ -27,11 +28,11 @@ pub(super) async fn serve(
 ) -> Outcome<Reply> {
     let target = with_conversions(registry, call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
-    call.schema_weight = target.kind.strategy.schema_weight();
+    call.costs.validation = target.kind.strategy.schema_weight();
     // A CONNECT request, such as `exec`, can have the method GET, but admission webhooks treat it like a POST request.
     let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
     if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
-        call.weight = registry.weight(&target);
+        call.costs.stored = registry.weight(&target);
         call.prepare_admission(registry);
     }
     if target.subresource != Subresource::None
@@ -39,11 +40,11 @@ pub(super) async fn serve(
     {
         // Most subresources are computed from the decoded object, and decoding a large object is expensive. The
         // response to a proxy request also depends on objects other than the requested object.
-        let weight = registry.weight(&target).max(call.schema_weight);
+        let weight = registry.weight(&target).max(call.costs.validation);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
     if let Some(stream) = target.kind.strategy.stream(target.subresource) {
-        let mut options = (stream.options)(&call.query, &path.rest)?;
+        let mut options = (stream.options)(&call.head.query, &path.rest)?;
         if stream.connects {
             let connect = || {
                 let mut admitted = options.clone();
@@ -103,10 +104,10 @@ fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTar
 /// Responds to a proxy request with an error, because there are no backends. The response is a redirect if the path is
 /// the backend's root without a trailing slash.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
-    let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
-    if is_root && matches!(call.method, Method::GET | Method::HEAD) {
-        let query = call.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let location = HeaderValue::try_from(format!("{}/{query}", call.uri.path()));
+    let is_root = path.rest.is_empty() && !call.head.uri.path().ends_with('/');
+    if is_root && matches!(call.head.method, Method::GET | Method::HEAD) {
+        let query = call.head.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let location = HeaderValue::try_from(format!("{}/{query}", call.head.uri.path()));
         let headers = location.into_iter().map(|location| (LOCATION, location)).collect();
         return Ok(Reply::Raw { code: 301, headers, body: Bytes::new() });
     }
@@ -137,7 +138,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     if path.name.is_empty() && !path.subresource.is_empty() {
         return Err(absent());
     }
-    let (method, collection) = (&call.method, path.name.is_empty());
+    let (method, collection) = (&call.head.method, path.name.is_empty());
     let across = kind.is_namespaced() && path.namespace.is_empty();
     // If the kind has one route for all methods, every request to a `/watch` path is a watch.
     let is_watch = path.old_watch && !has_routes;
@@ -178,7 +179,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         subresource => match (kind.subresource(subresource), kind.strategy.stream(subresource)) {
             (Some(subresource), _) => &subresource.verbs,
             (None, Some(stream)) if !path.rest.is_empty() && !stream.has_subpaths => return Err(absent()),
-            (None, Some(stream)) if stream.methods.contains(&call.method.as_str()) => return Ok(subresource),
+            (None, Some(stream)) if stream.methods.contains(&call.head.method.as_str()) => return Ok(subresource),
             (None, Some(_)) => return Err(Failure::method_not_allowed()),
             (None, None) => return Err(absent()),
         },
@@ -187,9 +188,9 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         return Err(Failure::no_such_resource());
     }
     let collection = path.name.is_empty();
-    let wanted = match (call.method.as_str(), collection) {
+    let wanted = match (call.head.method.as_str(), collection) {
         _ if path.old_watch => Some(Verb::Watch),
-        ("GET", _) if call.verb == Some(Verb::Watch) => Some(Verb::Watch),
+        ("GET", _) if call.info.verb == Some(Verb::Watch) => Some(Verb::Watch),
         ("HEAD", _) if !has_routes => Some(Verb::Get),
         ("GET", true) => Some(Verb::List),
         ("POST", true) => Some(Verb::Create),
@@ -208,7 +209,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !collection && subresource == Subresource::None && *verbs == [Verb::Create] {
         return Err(Failure::no_such_resource());
     }
-    if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
+    if !has_routes && collection && matches!(call.head.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
     // A resource that supports lists also has a route for watches. If the resource does not support watches, the list
@@ -217,7 +218,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
     }
-    let word = match call.method.as_str() {
+    let word = match call.head.method.as_str() {
         _ if wanted == Some(Verb::Watch) => "watch",
         "POST" => "create",
         "PUT" => "update",

@@ -9,21 +9,22 @@ use pintle_apimachinery::request::path::ResourcePath;
 use pintle_kinds::{Kind, RequestTarget};
 use pintle_meta::FieldSelector;
 
+use super::call::Call;
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, websocket};
+use super::websocket;
 use crate::faults::View;
 use crate::registry::{Registry, Selection, VERSION_TIMEOUT, is_uncached, parse_number};
 use crate::watch::{FrameShape, Watcher};
 
 pub(super) async fn get(registry: &Arc<Registry>, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
     let kind = &target.kind;
-    let format = negotiate::negotiate(call, Offer::Object, kind)?;
-    if matches!(call.query.first("export"), Some("true" | "1")) {
+    let format = negotiate::negotiate(&call.head, Offer::Object, kind)?;
+    if matches!(call.head.query.first("export"), Some("true" | "1")) {
         let why = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(Failure::bad_request(why));
     }
-    let version = call.query.text("resourceVersion");
+    let version = call.head.query.text("resourceVersion");
     if !version.is_empty() {
         let version = parse_number(version).map_err(|error| {
             let why = &error.status.message;
@@ -47,7 +48,7 @@ pub(super) async fn list(
     path: &ResourcePath,
 ) -> Outcome<Reply> {
     let kind = &target.kind;
-    let format = negotiate::negotiate(call, Offer::List, kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::List, kind)?;
     let options = list_options(call, path, false)?;
     let selection = Selection::parse(target, &options)?;
     options.check()?;
@@ -71,7 +72,7 @@ pub(super) fn watch(
     target: &RequestTarget,
     path: &ResourcePath,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Watch, &target.kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Watch, &target.kind)?;
     let mut options = list_options(call, path, true)?;
     let target = if target.name.is_empty() {
         target.clone()
@@ -90,7 +91,7 @@ pub(super) fn watch(
     let selection = Selection::parse(&target, &options)?;
     options.check()?;
     let selection = selection.checked()?;
-    format.transform.check(call.query.text("includeObject"))?;
+    format.transform.check(call.head.query.text("includeObject"))?;
     let shape = FrameShape::new(format.transform, format.media, registry.clock.clone());
     let faults = registry.faults.watch(&super::fault_request(call));
     let conversions = target.kind.strategy.conversion().and(Some(call.requester.clone()));
@@ -101,7 +102,7 @@ pub(super) fn watch(
 
 /// Parses the options of a list or watch. A request to a `/watch` path is always a watch, even with `watch=false`.
 fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOptions> {
-    let mut options = ListOptions::parse(&call.query)?;
+    let mut options = ListOptions::parse(&call.head.query)?;
     options.watch = watch || path.old_watch;
     Ok(options)
 }

@@ -14,8 +14,9 @@ use pintle_kinds::{Kind, Origin, RequestTarget, Routing, decode};
 use pintle_meta::{Reason, StatusDetails};
 
 use super::body::{self, RequestBody};
+use super::call::Call;
 use super::encode::Reply;
-use super::{Call, negotiate};
+use super::negotiate;
 use crate::registry::{Registry, Written};
 
 pub(super) async fn read_object(
@@ -24,11 +25,11 @@ pub(super) async fn read_object(
     request_body: RequestBody,
     kind: &Kind,
 ) -> Outcome<decode::RawBody> {
-    let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
+    let media = decode::media(call.head.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
         // For a body without a kind, kube-apiserver responds only if `fieldValidation` is `Ignore`. For other values of
         // `fieldValidation`, kube-apiserver fails without a response, so this server chooses the status 415.
-        return Err(match call.query.text("fieldValidation") {
+        return Err(match call.head.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
                 kind.kind, kind.version
@@ -84,7 +85,7 @@ pub(super) fn manager<'a>(
     options: &'a WriteOptions,
 ) -> Writer<'a> {
     let manager =
-        Writer::new(options, call.user_agent(), registry.clock.now_text()).with_requester(call.requester.clone());
+        Writer::new(options, call.head.user_agent(), registry.clock.now_text()).with_requester(call.requester.clone());
     let path = ResourcePath {
         group: target.kind.group.clone(),
         version: target.kind.version.clone(),
@@ -104,6 +105,6 @@ pub(super) fn manager<'a>(
 }
 
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
-    let media = call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    let media = call.head.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
     decode::PatchKind::of(media, kind).ok_or_else(|| unsupported(kind, true))
 }

@@ -12,13 +12,14 @@ use pintle_kinds::{RequestTarget, ScaleBody};
 use pintle_meta::{Status, TypeMeta};
 
 use super::body::{self, RequestBody};
+use super::call::Call;
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, sent};
+use super::sent;
 use crate::registry::{Registry, Served};
 
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Object, &target.kind)?;
     let object = registry.get(target)?;
     Ok(Reply::Object { code: 200, kind: target.kind.clone(), object, format })
 }
@@ -30,7 +31,7 @@ pub(super) async fn scale(
     verb: Verb,
     request_body: RequestBody,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Object, &target.kind)?;
     let kind = Arc::new(ScaleBody::kind());
     let written = match verb {
         Verb::Get => {
@@ -39,7 +40,7 @@ pub(super) async fn scale(
         }
         Verb::Update => {
             let body = sent::read_object(registry, call, request_body, &target.kind).await?;
-            let options = WriteOptions::parse(&call.query, How::Put)?;
+            let options = WriteOptions::parse(&call.head.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
             drop(body);
@@ -49,7 +50,7 @@ pub(super) async fn scale(
         Verb::Patch => {
             let patch_kind = sent::patch_kind(call, &target.kind)?;
             let body = decode::RawBody::new(body::read(registry, call, request_body).await?, patch_kind.body());
-            let options = WriteOptions::parse(&call.query, patch_kind.how())?;
+            let options = WriteOptions::parse(&call.head.query, patch_kind.how())?;
             let manager = sent::manager(registry, call, &target, &options);
             registry.get(&target)?;
             let patcher = Patcher::new(&kind, patch_kind, body, &manager, Subresource::None);
@@ -73,9 +74,9 @@ pub(super) async fn post(
     post_handler: &dyn PostHandler,
     request_body: RequestBody,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Transient, &target.kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Transient, &target.kind)?;
     let body = sent::read_object(registry, call, request_body, &target.kind).await?;
-    let options = WriteOptions::parse(&call.query, How::Post)?;
+    let options = WriteOptions::parse(&call.head.query, How::Post)?;
     let undecoded = body.value(("", "")).unwrap_or_default();
     let kind = post_handler.body(target, undecoded.text("/apiVersion"));
     let sent = sent::decoded(call, &kind, body, &options)?;

@@ -1,94 +1,54 @@
-//! Watches over WebSocket. Each frame of the watch is one WebSocket message. Protobuf messages are sent without a
-//! length prefix.
-//!
-//! The handshake is the same as in kube-apiserver, including the checks of the `Origin` header and of the subprotocols.
-
-use std::time::Duration;
+//! The handshake of watches over WebSocket. The handshake is the same as in kube-apiserver, including the checks of the
+//! `Origin` header and of the subprotocols.
 
 use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
 use http::header::{
     CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method};
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
-use pintle_apimachinery::request::accept::Media;
 use pintle_apimachinery::request::is_websocket;
-use pintle_schema::protobuf;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::time::Instant;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::frame::Frame as RawFrame;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::Call;
+use super::call::{Call, Connection, RequestHead};
 use super::encode::{self, Reply};
-use crate::watch::{Frame, Watcher};
-
-/// The maximum length of a client's messages, in bytes. The server ignores the content of the messages.
-const MAX_MESSAGE: usize = 64 * 1024;
-const LINGER: Duration = Duration::from_secs(1);
-
-#[derive(Debug)]
-pub(crate) struct Socket {
-    connection: OnUpgrade,
-    watcher: Box<Watcher>,
-}
-
-impl Socket {
-    /// Sends the watch until it ends or the client closes the WebSocket. Dropping the future closes the connection.
-    pub(crate) async fn run(self) {
-        match self.connection.await {
-            Ok(connection) => {
-                if let Err(error) = stream(TokioIo::new(connection), *self.watcher).await {
-                    tracing::debug!(%error, "WebSocket failed");
-                }
-            }
-            Err(error) => tracing::debug!(%error, "cannot upgrade a connection to WebSocket"),
-        }
-    }
-
-    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` for a watch without an end.
-    pub(crate) fn ends(&self) -> Option<Instant> {
-        self.watcher.ends()
-    }
-}
+use super::socket::Socket;
+use crate::watch::Watcher;
 
 /// Creates the reply for a watch request. The reply uses a WebSocket if the client requests one. Only HTTP/1.1
 /// connections can be upgraded to a WebSocket.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
-    let is_requested = call.method == Method::GET && is_websocket(&call.headers);
-    let Some(connection) = call.upgrade.take().filter(|_| is_requested) else { return Reply::Watch { watcher } };
-    call.socket = Some(Socket { connection, watcher });
-    handshake(call)
+    let is_requested = call.head.method == Method::GET && is_websocket(&call.head.headers);
+    match std::mem::replace(&mut call.connection, Connection::Http) {
+        Connection::Upgradable(connection) if is_requested => {
+            call.connection = Connection::WebSocket(Socket { connection, watcher });
+            handshake(&call.head)
+        }
+        _ => Reply::Watch { watcher },
+    }
 }
 
-fn handshake(call: &Call) -> Reply {
+fn handshake(head: &RequestHead) -> Reply {
     const NO_KEY: &str = "mismatch challenge/response";
-    let key = call.header(SEC_WEBSOCKET_KEY);
+    let key = head.header(SEC_WEBSOCKET_KEY);
     if key.is_empty() {
         return Reply::text(400, NO_KEY);
     }
-    if call.header(SEC_WEBSOCKET_VERSION) != "13" {
+    if head.header(SEC_WEBSOCKET_VERSION) != "13" {
         let mut headers = encode::text_headers();
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return Reply::Raw { code: 400, headers, body: "missing or bad WebSocket Version".into() };
     }
-    if !is_uri(call.header(ORIGIN)) {
+    if !is_uri(head.header(ORIGIN)) {
         return Reply::text(403, "a WebSocket request needs an Origin header with a URI, such as https://localhost");
     }
     let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
         return Reply::text(400, NO_KEY);
     };
     let mut headers = HeaderMap::new();
-    if call.header(SEC_WEBSOCKET_PROTOCOL).contains(',') {
+    if head.header(SEC_WEBSOCKET_PROTOCOL).contains(',') {
         return Reply::text(400, "offer at most one subprotocol: a watch cannot choose between several");
     }
-    let offered = call.headers.get(SEC_WEBSOCKET_PROTOCOL).filter(|protocol| !protocol.is_empty());
+    let offered = head.headers.get(SEC_WEBSOCKET_PROTOCOL).filter(|protocol| !protocol.is_empty());
     headers.extend(offered.map(|protocol| (SEC_WEBSOCKET_PROTOCOL, protocol.clone())));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -102,72 +62,4 @@ fn is_uri(text: &str) -> bool {
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     (is_absolute || text.starts_with('/')) && !text.contains(' ')
-}
-
-/// Sends the watch's frames and responds to pings. Returns when the watch ends or the client closes the WebSocket.
-async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Watcher) -> Result<(), Error> {
-    let config = WebSocketConfig::default()
-        .read_buffer_size(4096)
-        .max_message_size(Some(MAX_MESSAGE))
-        .max_frame_size(Some(MAX_MESSAGE));
-    let socket = WebSocketStream::from_raw_socket(connection, Role::Server, Some(config)).await;
-    let (mut sink, mut source) = socket.split();
-    let media = watcher.media();
-    let end = tokio::select! {
-        closed = drain(&mut source) => return closed,
-        end = send(&mut watcher, &mut sink) => end?,
-    };
-    match end {
-        End::Cut => (),
-        End::Close => {
-            let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
-            sink.send(Message::Close(Some(close))).await?;
-            // Drop the connection after the timeout, even if the client has not sent a close frame.
-            let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
-        }
-        End::Torn(bytes) => {
-            let mut whole = Vec::new();
-            message(bytes, media).format(&mut whole)?;
-            if let Ok(mut socket) = sink.reunite(source) {
-                socket.get_mut().write_all(&whole[..whole.len() / 2]).await?;
-            }
-        }
-    }
-    Ok(())
-}
-
-async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
-    let media = watcher.media();
-    loop {
-        match watcher.next().await {
-            Some(Ok(Frame { bytes, torn: false })) => sink.send(Message::Frame(message(bytes, media))).await?,
-            Some(Ok(Frame { bytes, torn: true })) => return Ok(End::Torn(bytes)),
-            Some(Err(cut)) => {
-                tracing::debug!(%cut, "watch was cut");
-                return Ok(End::Cut);
-            }
-            None => return Ok(End::Close),
-        }
-    }
-}
-
-enum End {
-    Close,
-    /// Close the connection without a close frame.
-    Cut,
-    Torn(Bytes),
-}
-
-fn message(bytes: Bytes, media: Media) -> RawFrame {
-    match media {
-        Media::Protobuf => RawFrame::message(bytes.slice(protobuf::LENGTH..), OpCode::Data(Data::Binary), true),
-        Media::Json | Media::Yaml => RawFrame::message(bytes, OpCode::Data(Data::Text), true),
-    }
-}
-
-async fn drain(source: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin)) -> Result<(), Error> {
-    while let Some(message) = source.next().await {
-        message?;
-    }
-    Ok(())
 }

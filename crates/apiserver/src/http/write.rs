@@ -9,10 +9,11 @@ use pintle_json::Json;
 use pintle_kinds::{RequestTarget, decode};
 
 use super::body::{self, RequestBody};
+use super::call::Call;
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
+use super::retrieve;
 use super::sent::{decoded, manager, patch_kind, read_object, unsupported, written_reply};
-use super::{Call, retrieve};
 use crate::registry::{Deleted, Registry, Selection, UpdateSource};
 
 pub(super) async fn create(
@@ -22,9 +23,9 @@ pub(super) async fn create(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
-    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Object, &kind)?;
     let body = read_object(registry, call, request_body, &kind).await?;
-    let options = WriteOptions::parse(&call.query, How::Post)?;
+    let options = WriteOptions::parse(&call.head.query, How::Post)?;
     let object = decoded(call, &kind, body, &options)?;
     let manager = manager(registry, call, &target, &options);
     registry.prepare_webhooks(&call.requester);
@@ -44,9 +45,9 @@ pub(super) async fn update(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
-    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Object, &kind)?;
     let body = read_object(registry, call, request_body, &kind).await?;
-    let options = WriteOptions::parse(&call.query, How::Put)?;
+    let options = WriteOptions::parse(&call.head.query, How::Put)?;
     let object = decoded(call, &kind, body, &options)?;
     let manager = manager(registry, call, &target, &options);
     let written = registry.guaranteed_update(&target, &UpdateSource::Put(&object), &manager).await?;
@@ -60,10 +61,10 @@ pub(super) async fn patch(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
-    let format = negotiate::negotiate(call, Offer::Object, &kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Object, &kind)?;
     let patch_kind = patch_kind(call, &kind)?;
     let body = decode::RawBody::new(body::read(registry, call, request_body).await?, patch_kind.body());
-    let options = WriteOptions::parse(&call.query, patch_kind.how())?;
+    let options = WriteOptions::parse(&call.head.query, patch_kind.how())?;
     let manager = manager(registry, call, &target, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, body, &manager, target.subresource);
     let make = |live: Option<&Json>| patcher.make(live);
@@ -83,7 +84,7 @@ pub(super) async fn delete(
     target: RequestTarget,
     request_body: RequestBody,
 ) -> Outcome<Reply> {
-    let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
+    let format = negotiate::negotiate(&call.head, Offer::Object, &target.kind)?;
     let options = delete_options(registry, call, &target, request_body).await?;
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
@@ -111,8 +112,8 @@ pub(super) async fn delete_collection(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
-    let format = negotiate::negotiate(call, Offer::List, &kind)?;
-    let mut list = ListOptions::parse(&call.query)?;
+    let format = negotiate::negotiate(&call.head, Offer::List, &kind)?;
+    let mut list = ListOptions::parse(&call.head.query)?;
     list.watch = false;
     let selection = Selection::parse(&target, &list)?;
     list.check()?;
@@ -139,10 +140,10 @@ async fn delete_options(
     target: &RequestTarget,
     request_body: RequestBody,
 ) -> Outcome<DeleteOptions> {
-    let content_type = call.header(CONTENT_TYPE).to_owned();
+    let content_type = call.head.header(CONTENT_TYPE).to_owned();
     let bytes = body::read(registry, call, request_body).await?;
     if bytes.is_empty() {
-        return DeleteOptions::from_query(&call.query);
+        return DeleteOptions::from_query(&call.head.query);
     }
     let media = decode::media(&content_type).ok_or_else(|| unsupported(&target.kind, false))?;
     let body = decode::RawBody::new(bytes, media);
