@@ -4,20 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use pintle_meta::__private::or_empty;
 use pintle_meta::Secret;
-use serde::de::{Error as _, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serializer};
 use zeroize::Zeroizing;
-
-use crate::types::Data;
-
-/// A base64 decoder that requires padding and ignores unused trailing bits, like Go's.
-const BASE64: GeneralPurpose =
-    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 /// Reads a list of strings, and converts each `null` item to an empty string, like kubectl.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -41,16 +31,17 @@ pub(crate) fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(text.filter(|text| !text.is_empty()).map(PathBuf::from))
 }
 
-pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Data>, D::Error> {
-    let data: Option<Data> = Option::deserialize(deserializer)?;
-    Ok(data.filter(|data| !data.0.is_empty()))
-}
-
-/// Defines a module that (de)serializes a map by name as a list of `{name: …, $member: …}` entries.
+/// Defines a module that (de)serializes a map of `$type` by name as a list of `{name: …, $member: …}` entries.
 macro_rules! named_list {
-    ($module:ident, $member:literal, $type:ty) => {
-        pub(crate) mod $module {
-            use super::*;
+    ($module:ident, $member:literal, $type:ident) => {
+        mod $module {
+            use std::collections::BTreeMap;
+
+            use pintle_meta::__private::or_empty;
+            use serde::de::Error as _;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+            use super::$type;
 
             #[derive(Deserialize)]
             struct Entry {
@@ -93,13 +84,10 @@ macro_rules! named_list {
     };
 }
 
-named_list!(clusters, "cluster", crate::types::ClusterInfo);
-named_list!(contexts, "context", crate::types::Context);
-named_list!(users, "user", crate::types::AuthInfo);
-named_list!(extensions, "extension", serde_json::Value);
+pub(crate) use named_list;
 
 /// A secret string that is erased from memory when dropped and never appears in error messages.
-struct HiddenText(Option<Zeroizing<String>>);
+pub(crate) struct HiddenText(pub(crate) Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -171,21 +159,5 @@ pub(crate) mod secrets {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_map(secrets.iter().map(|(key, secret)| (key, secret.expose())))
-    }
-}
-
-impl<'de> Deserialize<'de> for Data {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
-        // Remove line breaks and spaces, because long base64 values often span several lines.
-        let text: Zeroizing<Vec<u8>> =
-            Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
-        BASE64.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))
-    }
-}
-
-impl Serialize for Data {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64.encode(&self.0))
     }
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use pintle_meta::{Secret, redacted_url};
 use serde_json::Value;
 
+use crate::data::Data;
 use crate::error::Error;
 use crate::files::open_regular;
-use crate::types::{Data, Kubeconfig};
+use crate::types::Kubeconfig;
 use crate::yaml;
 
 const REDACTED: &str = "REDACTED";

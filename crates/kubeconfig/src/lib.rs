@@ -36,6 +36,7 @@
 //!
 //! `Debug` output and error messages do not contain secrets. The crate does not cache file contents.
 
+mod data;
 mod de;
 mod edit;
 mod environment;
@@ -52,12 +53,13 @@ mod validate;
 mod write;
 mod yaml;
 
+pub use data::Data;
 pub use environment::Environment;
 pub use error::{Error, Problem};
 pub use files::Files;
 pub use in_cluster::{in_cluster, infer};
 pub use resolve::Overrides;
-pub use types::{AuthInfo, AuthProvider, ClusterInfo, Context, Data, Exec, ExecEnv, Kubeconfig};
+pub use types::{AuthInfo, AuthProvider, ClusterInfo, Context, Exec, ExecEnv, Kubeconfig};
 
 // Runs the README examples as tests.
 #[cfg(doctest)]

@@ -9,9 +9,10 @@ use pintle_meta::{
     debug_fields, redacted_url,
 };
 
+use crate::data::Data;
 use crate::error::Error;
 use crate::oidc;
-use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
+use crate::types::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 use crate::validate::Report;
 
 /// Values that take precedence over the values in kubeconfig files, with one field per kubectl flag.

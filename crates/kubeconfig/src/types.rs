@@ -3,16 +3,15 @@
 mod debug;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use pintle_meta::__private::or_empty;
 use pintle_meta::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::de::{self, optional_data, optional_path, text_lists, texts};
+use crate::data::{Data, optional_data};
+use crate::de::{self, named_list, optional_path, text_lists, texts};
 
 /// A kubeconfig: clusters, users, and the contexts that combine them.
 ///
@@ -48,19 +47,19 @@ pub struct Kubeconfig {
     #[serde(deserialize_with = "or_empty")]
     pub kind: String,
     /// The clusters by name.
-    #[serde(with = "de::clusters")]
+    #[serde(with = "clusters")]
     pub clusters: BTreeMap<String, ClusterInfo>,
     /// The contexts by name.
-    #[serde(with = "de::contexts")]
+    #[serde(with = "contexts")]
     pub contexts: BTreeMap<String, Context>,
     /// The name of the current context, or an empty string if there is none.
     #[serde(deserialize_with = "or_empty")]
     pub current_context: String,
     /// The users by name.
-    #[serde(with = "de::users")]
+    #[serde(with = "users")]
     pub users: BTreeMap<String, AuthInfo>,
     /// The extensions, which contain data of other programs.
-    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// The fields that this type does not declare, such as `preferences`. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
@@ -98,7 +97,7 @@ pub struct ClusterInfo {
     #[serde(skip_serializing_if = "is_false", deserialize_with = "or_empty")]
     pub disable_compression: bool,
     /// The extensions, which contain data of other programs.
-    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// The fields that this type does not declare. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
@@ -156,7 +155,7 @@ pub struct AuthInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<Exec>,
     /// The extensions, which contain data of other programs.
-    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// The fields that this type does not declare. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
@@ -180,7 +179,7 @@ pub struct Context {
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_empty")]
     pub namespace: String,
     /// The extensions, which contain data of other programs.
-    #[serde(with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(with = "extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// The fields that this type does not declare. Writing a kubeconfig keeps these fields.
     #[serde(flatten)]
@@ -243,25 +242,6 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// A certificate or key as bytes, which a kubeconfig contains as base64. The `Debug` output contains only the number of
-/// bytes. Dropping a `Data` erases the bytes from memory.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Data(pub Vec<u8>);
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl ZeroizeOnDrop for Data {}
-
-impl fmt::Debug for Data {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} bytes]", self.0.len())
-    }
-}
-
 impl Kubeconfig {
     /// Returns `true` if the kubeconfig has no clusters, users, contexts, current context or extensions.
     pub fn is_empty(&self) -> bool {
@@ -272,6 +252,11 @@ impl Kubeconfig {
             && self.extensions.is_empty()
     }
 }
+
+named_list!(clusters, "cluster", ClusterInfo);
+named_list!(contexts, "context", Context);
+named_list!(users, "user", AuthInfo);
+named_list!(extensions, "extension", Value);
 
 fn is_false(flag: &bool) -> bool {
     !flag

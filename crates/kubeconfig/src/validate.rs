@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use pintle_meta::__private::is_dns_label;
 use pintle_meta::redacted_url;
 
+use crate::data::Data;
 use crate::error::{Error, Problem};
 use crate::files::{open_regular, read_bounded};
-use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
+use crate::types::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 use crate::yaml::Lines;
 
 impl Kubeconfig {
