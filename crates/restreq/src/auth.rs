@@ -2,16 +2,14 @@
 
 pub(crate) mod exec;
 mod impersonate;
-#[cfg(feature = "oidc")]
-pub(crate) mod oidc;
 mod policy;
-mod renewal;
+pub(crate) mod renewal;
 pub(crate) mod token;
 
 use std::sync::Arc;
 
 use http::HeaderValue;
-use pintle_meta::ClientConfig;
+use pintle_meta::{ClientConfig, OidcConfig};
 use pintle_transport::authorization::{self, secret};
 use pintle_transport::{ClientPair, ConfigError};
 
@@ -51,13 +49,19 @@ pub(crate) enum Credentials {
     /// An `Authorization` header with the configured password or token, which never changes.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
-    Exec(Renewal<ExecPlugin>),
-    #[cfg(feature = "oidc")]
-    Oidc(Arc<Renewal<oidc::OidcLogin>>),
+    /// Credentials of a plugin or an OpenID Connect login.
+    Renewed(Arc<Renewal>),
 }
 
+/// Opens an OpenID Connect login. The login sends requests, so it is implemented above this module.
+pub(crate) type OpenOidc = fn(&OidcConfig) -> Result<Credentials, ConfigError>;
+
 impl Credentials {
-    pub(crate) fn new(config: &ClientConfig, metrics: Option<Arc<Instruments>>) -> Result<Self, ConfigError> {
+    pub(crate) fn new(
+        config: &ClientConfig,
+        metrics: Option<Arc<Instruments>>,
+        open_oidc: OpenOidc,
+    ) -> Result<Self, ConfigError> {
         let has_token = config.token.is_some() || config.token_file.is_some();
         if config.basic.is_some() && has_token {
             return Err(ConfigError::Conflict { first: "basic", second: "token" });
@@ -72,17 +76,14 @@ impl Credentials {
             // If a client certificate is configured, ignore credential plugins and OpenID Connect logins.
             (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
                 (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
-                (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
-                #[cfg(feature = "oidc")]
-                (None, Some(oidc)) => Self::Oidc(oidc::open(oidc)?),
+                (Some(exec), None) => {
+                    let plugin = Arc::new(ExecPlugin::new(exec, config, metrics)?);
+                    Self::Renewed(Arc::new(Renewal::new(plugin, None)))
+                }
                 // Without the feature `oidc`, ignore the login if a client certificate is configured.
                 #[cfg(not(feature = "oidc"))]
                 (None, Some(_)) if config.tls.certificate.is_some() => Self::None,
-                #[cfg(not(feature = "oidc"))]
-                (None, Some(_)) => {
-                    let why = "logins by OpenID Connect need the feature `oidc` of pintle-restreq".into();
-                    return Err(ConfigError::Value { field: "oidc", why });
-                }
+                (None, Some(oidc)) => open_oidc(oidc)?,
                 (None, None) => Self::None,
             },
         })
@@ -93,9 +94,7 @@ impl Credentials {
             Self::None => Ok(Login::default()),
             Self::Fixed(header) => Ok(header.clone().into()),
             Self::TokenFile(file) => file.header().await.map(Login::from),
-            Self::Exec(plugin) => Box::pin(plugin.login()).await,
-            #[cfg(feature = "oidc")]
-            Self::Oidc(oidc) => Box::pin(oidc.login()).await,
+            Self::Renewed(renewal) => Box::pin(renewal.login()).await,
         }
     }
 
@@ -104,12 +103,7 @@ impl Credentials {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
-            Self::Exec(plugin) => Some(plugin.renew(used).await?),
-            // Without a refresh token, the client cannot obtain new credentials for the login.
-            #[cfg(feature = "oidc")]
-            Self::Oidc(oidc) if !oidc.source().may_refresh() => None,
-            #[cfg(feature = "oidc")]
-            Self::Oidc(oidc) => Some(oidc.renew(used).await?),
+            Self::Renewed(renewal) => renewal.renew(used).await?,
         };
         Ok(fresh.filter(|fresh| !fresh.is_same(used)))
     }

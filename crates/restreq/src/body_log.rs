@@ -39,7 +39,6 @@ impl Request {
 
     fn logged(&self) -> Option<usize> {
         self.parts
-            .client
             .shared
             .logged_body
             .filter(|_| tracing::enabled!(target: "pintle_restreq::body", tracing::Level::TRACE))

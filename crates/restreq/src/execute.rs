@@ -100,13 +100,13 @@ impl Request {
             let exchange = pin!(async {
                 let answer = self.open(line, Mode::Unary, deadline, span).await?;
                 let (head, body) = answer.into_parts();
-                let idle = self.parts.idle_timeout.or(self.parts.client.shared.timeouts.idle);
-                let limit = self.parts.max_body.unwrap_or(self.parts.client.shared.max_body);
-                let body = read(self.parts.client.shared.transport.timers(), body, limit, idle)
+                let idle = self.parts.idle_timeout.or(self.parts.shared.timeouts.idle);
+                let limit = self.parts.max_body.unwrap_or(self.parts.shared.max_body);
+                let body = read(self.parts.shared.transport.timers(), body, limit, idle)
                     .await
                     .map_err(|error| error.into_error(line))?;
                 self.log_received(line, &body);
-                if let Some(metrics) = self.parts.client.shared.metrics.as_deref() {
+                if let Some(metrics) = self.parts.shared.metrics.as_deref() {
                     metrics.received(&self.parts.method, body.len());
                 }
                 let warnings = warning::parse_all(&head.headers);
@@ -190,7 +190,7 @@ impl Request {
         let line = self.line();
         let (answer, deadline) = self.begin_within_timeout(&line, Mode::Unary).await?;
         is_json("a list", &line, &answer)?;
-        let idle = self.parts.idle_timeout.or(self.parts.client.shared.timeouts.idle);
+        let idle = self.parts.idle_timeout.or(self.parts.shared.timeouts.idle);
         let bytes = ByteStream::new(answer.into_body(), line, idle).with_deadline(deadline);
         Ok(ListStream::new(bytes, self.max_object()))
     }
@@ -279,19 +279,19 @@ impl Request {
     }
 
     fn max_object(&self) -> usize {
-        self.parts.max_body.unwrap_or(self.parts.client.shared.max_object)
+        self.parts.max_body.unwrap_or(self.parts.shared.max_object)
     }
 
     fn timer(&self) -> Option<Timer<'_>> {
-        self.parts.client.shared.metrics.as_deref().map(|metrics| metrics.time(self.parts.method.clone()))
+        self.parts.shared.metrics.as_deref().map(|metrics| metrics.time(self.parts.method.clone()))
     }
 
     async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
         if !self.parts.throttled && self.parts.limiter.is_none() {
             return Ok(());
         }
-        let metrics = self.parts.client.shared.metrics.as_deref().map(|metrics| (metrics, Instant::now()));
-        let turn = self.parts.client.shared.throttle.wait(self.parts.limiter.as_ref(), line).await;
+        let metrics = self.parts.shared.metrics.as_deref().map(|metrics| (metrics, Instant::now()));
+        let turn = self.parts.shared.throttle.wait(self.parts.limiter.as_ref(), line).await;
         if let Some((metrics, start)) = metrics {
             metrics.throttled(&self.parts.method, start.elapsed());
         }
@@ -307,7 +307,7 @@ impl Request {
         deadline: Option<(Instant, Duration)>,
         span: &tracing::Span,
     ) -> Result<http::Response<ResponseBody>, Error> {
-        self.parts.client.shared.retries.deposit();
+        self.parts.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
         // Drop `outcome` at the end of this block, so that the future does not store it while `retrying` runs.
@@ -340,7 +340,7 @@ impl Request {
         if let (Some(backoff), Some(code)) = (self.any_backoff(), code) {
             backoff.record_response(code, Instant::now());
         }
-        if let Some(metrics) = self.parts.client.shared.metrics.as_deref() {
+        if let Some(metrics) = self.parts.shared.metrics.as_deref() {
             metrics.attempted(&self.parts.method, code, resent > 0);
             self.parts.body.size().into_iter().for_each(|size| metrics.sent(&self.parts.method, size));
         }
@@ -350,7 +350,7 @@ impl Request {
     }
 
     fn any_backoff(&self) -> Option<&ServerBackoff> {
-        self.parts.backoff.as_deref().or(self.parts.client.shared.backoff.as_ref())
+        self.parts.backoff.as_deref().or(self.parts.shared.backoff.as_ref())
     }
 
     /// Sends the request once, and waits for the response headers.
@@ -365,11 +365,11 @@ impl Request {
         if !self.parts.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             if !*is_renewed {
-                *login = self.parts.client.shared.credentials.login().await.map_err(unavailable)?;
+                *login = self.parts.shared.credentials.login().await.map_err(unavailable)?;
             }
             if login.run > 0 {
                 let shown = PluginCertificate { run: login.run, pair: login.pair.as_deref() };
-                let shown = Box::pin(self.parts.client.shared.transport.show(shown)).await;
+                let shown = Box::pin(self.parts.shared.transport.show(shown)).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
@@ -379,7 +379,7 @@ impl Request {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
         #[cfg(feature = "gzip")]
-        let is_gzip_asked = self.parts.client.shared.takes_gzip
+        let is_gzip_asked = self.parts.shared.takes_gzip
             && mode == Mode::Unary
             && crate::compression::ask(&self.parts.method, request.headers_mut());
         let usage = match mode {
@@ -388,9 +388,9 @@ impl Request {
             #[cfg(feature = "ws")]
             Mode::Upgrade => ConnectionUse::Upgrade,
         };
-        let timeouts = self.parts.client.shared.timeouts;
+        let timeouts = self.parts.shared.timeouts;
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
-        let answer = self.parts.client.round_trip(&mut request, ExchangeOptions { usage, headers }).await;
+        let answer = self.parts.shared.round_trip(&mut request, ExchangeOptions { usage, headers }).await;
         match answer {
             #[cfg(feature = "gzip")]
             Ok(answer) if is_gzip_asked => Ok(crate::compression::undo(answer)),
@@ -415,9 +415,9 @@ impl Request {
         for (name, value) in &self.parts.headers {
             headers.append(name, value.clone());
         }
-        headers.entry(ACCEPT).or_insert_with(|| self.parts.client.shared.accept.clone());
-        headers.entry(USER_AGENT).or_insert_with(|| self.parts.client.shared.user_agent.clone());
-        self.parts.client.shared.impersonation.apply(headers);
+        headers.entry(ACCEPT).or_insert_with(|| self.parts.shared.accept.clone());
+        headers.entry(USER_AGENT).or_insert_with(|| self.parts.shared.user_agent.clone());
+        self.parts.shared.impersonation.apply(headers);
         Ok(request)
     }
 
@@ -455,7 +455,7 @@ impl Request {
     }
 
     fn hand_warnings_over(&self, answer: &http::Response<ResponseBody>) {
-        let handler = self.parts.warnings.as_ref().unwrap_or(&self.parts.client.shared.warnings);
+        let handler = self.parts.warnings.as_ref().unwrap_or(&self.parts.shared.warnings);
         for warning in warning::parse_all(answer.headers()) {
             handler.warn(&warning);
         }

@@ -126,7 +126,7 @@ pub fn token_file(bytes: &[u8]) {
 /// known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
-    use crate::auth::oidc::{Discovery, TokenResponse, expiry, refusal};
+    use crate::oidc::{Discovery, TokenResponse, expiry, refusal};
 
     let faults = [Discovery::read(bytes).err(), TokenResponse::read(bytes).err()];
     for said in faults.into_iter().flatten().chain(refusal(bytes).map(str::to_owned)) {

@@ -73,6 +73,7 @@ mod channels;
 mod client;
 #[cfg(feature = "gzip")]
 mod compression;
+mod config;
 mod error;
 mod execute;
 #[cfg(any(test, fuzzing))]
@@ -84,6 +85,8 @@ mod list;
 mod managed_fields;
 mod mapper;
 mod metrics;
+#[cfg(feature = "oidc")]
+mod oidc;
 mod oversized;
 mod path;
 #[cfg(feature = "ws")]
@@ -93,6 +96,7 @@ mod response;
 mod retry;
 #[cfg(feature = "tower")]
 mod service;
+mod shared;
 mod span;
 mod status;
 mod stream;
@@ -109,7 +113,8 @@ pub use api::{
 };
 #[cfg(feature = "ws")]
 pub use api::{ExecOptions, PortForward};
-pub use client::{RestClient, RestClientConfig, Timeouts};
+pub use client::RestClient;
+pub use config::{RestClientConfig, Timeouts};
 pub use error::{AuthError, Error, Flow, InvalidRequest, Phase, Throttling};
 #[cfg(feature = "tower")]
 pub use layer::{TransportBody, TransportLayer, TransportService};

@@ -21,9 +21,9 @@ pub(crate) use url::templates_rendered;
 
 use crate::backoff::ServerBackoff;
 use crate::body::Body;
-use crate::client::RestClient;
 use crate::error::{Error, InvalidRequest};
 use crate::path;
+use crate::shared::Shared;
 use crate::warning::WarningHandler;
 
 /// A request to the API server. Build a request by chaining setters, and send it with a method such as
@@ -63,7 +63,7 @@ pub struct Request {
 
 #[derive(Clone)]
 pub(crate) struct Parts {
-    pub(crate) client: RestClient,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) method: Method,
     /// The beginning of the path, such as `/apis/apps/v1`, including the path prefix of the server URL.
     prefix: Arc<str>,
@@ -95,10 +95,11 @@ pub(crate) struct Parts {
 const MAX_RETRIES: u32 = 10;
 
 impl Request {
-    pub(crate) fn new(client: RestClient, method: Method) -> Self {
+    /// Creates a request whose path starts with `root`.
+    pub(crate) fn new(shared: Arc<Shared>, root: Arc<str>, method: Method) -> Self {
         let parts = Parts {
             method,
-            prefix: client.root.clone(),
+            prefix: root,
             subpath: String::new(),
             params: BTreeMap::new(),
             headers: HeaderMap::new(),
@@ -106,18 +107,18 @@ impl Request {
             resource: None,
             name: None,
             subresource: None,
-            timeout: client.shared.timeouts.total,
+            timeout: shared.timeouts.total,
             idle_timeout: None,
             max_retries: MAX_RETRIES,
             max_body: None,
-            throttled: client.shared.throttled,
+            throttled: shared.throttled,
             limiter: None,
             backoff: None,
             returns_429: false,
             warnings: None,
             body: Body::Empty,
             fault: None,
-            client,
+            shared,
         };
         Self { parts: Box::new(parts) }
     }
@@ -151,7 +152,7 @@ impl Request {
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
-            let base = self.parts.client.shared.base.path.clone();
+            let base = self.parts.shared.base.path.clone();
             let mut prefix = join_all(&format!("{base}/"), &segments);
             if let [only] = &segments[..] {
                 let only = only.as_ref();
@@ -441,7 +442,7 @@ impl Request {
     /// Returns the API group in the path of the request. Returns an empty string for the core group and for paths
     /// without a group.
     pub(crate) fn group(&self) -> &str {
-        let path = self.parts.prefix.strip_prefix(&self.parts.client.shared.base.path).unwrap_or_default();
+        let path = self.parts.prefix.strip_prefix(&self.parts.shared.base.path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }

@@ -21,7 +21,7 @@ impl Request {
             http.request.method = %self.parts.method,
             url.full = %line.url,
             url.template = %Template(self),
-            server.address = %self.parts.client.shared.base.origin.authority,
+            server.address = %self.parts.shared.base.origin.authority,
             k8s.namespace.name = self.parts.namespace.as_deref().filter(|namespace| !namespace.is_empty()),
             k8s.resource = self.parts.resource.as_deref(),
             http.response.status_code = Empty,

@@ -19,7 +19,7 @@ use tokio::process::Command;
 use zeroize::Zeroizing;
 
 use super::policy;
-use super::renewal::{Credential, Source};
+use super::renewal::{Credential, CredentialFuture, Source};
 use crate::error::AuthError;
 use crate::metrics::Instruments;
 
@@ -69,8 +69,8 @@ impl ExecPlugin {
 }
 
 impl Source for ExecPlugin {
-    fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send {
-        self.run()
+    fn make(&self) -> CredentialFuture<'_> {
+        Box::pin(self.run())
     }
 
     fn max_wait(&self) -> Duration {

@@ -1,5 +1,6 @@
 //! Renews credentials before they expire.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -14,8 +15,15 @@ use tokio::time::{Instant, timeout_at};
 use super::Login;
 use crate::error::AuthError;
 
+pub(crate) type CredentialFuture<'a> = Pin<Box<dyn Future<Output = Result<Credential, AuthError>> + Send + 'a>>;
+
 pub(crate) trait Source: Send + Sync + 'static {
-    fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
+    fn make(&self) -> CredentialFuture<'_>;
+
+    /// Returns `false` if the source cannot obtain other credentials after the server has rejected the current ones.
+    fn may_renew(&self) -> bool {
+        true
+    }
 
     /// The maximum duration of a call of [`make`](Self::make).
     fn max_wait(&self) -> Duration;
@@ -48,10 +56,10 @@ pub(crate) struct Credential {
 ///
 /// Dropping the client aborts the renewal, unless the source [outlives the client](Source::outlives_client). If the
 /// runtime of the renewal has shut down or is blocked, a waiting request starts another renewal.
-pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
+pub(crate) struct Renewal(Arc<Shared>);
 
-struct Shared<S> {
-    source: S,
+struct Shared {
+    source: Arc<dyn Source>,
     state: Mutex<State>,
 }
 
@@ -91,7 +99,7 @@ struct Issued {
 
 /// Credentials are renewed this long before they expire. The margin allows for slow requests and for differences
 /// between clocks.
-pub(super) const LEEWAY: Duration = Duration::from_secs(10);
+pub(crate) const LEEWAY: Duration = Duration::from_secs(10);
 /// The minimum pause before the next renewal, if the last renewal returned the same credentials again or the server
 /// rejected the new ones.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
@@ -101,9 +109,9 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// because the timer of a renewal does not fire if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
-impl<S: Source> Renewal<S> {
+impl Renewal {
     /// Creates a cache that returns `first` until a renewal has succeeded.
-    pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
+    pub(crate) fn new(source: Arc<dyn Source>, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
             state.runs = 1;
@@ -112,21 +120,20 @@ impl<S: Source> Renewal<S> {
         Self(Arc::new(Shared { source, state: Mutex::new(state) }))
     }
 
-    #[cfg(feature = "oidc")]
-    pub(crate) fn source(&self) -> &S {
-        &self.0.source
-    }
-
     /// Returns the current credentials. If there are no credentials or they are about to expire, waits for a renewal.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
     /// Returns credentials that are newer than `used`, which the server has rejected. If the last renewal returned
-    /// rejected or unchanged credentials less than [`REFUSED_PAUSE`] ago, returns the current credentials.
-    pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
+    /// rejected or unchanged credentials less than [`REFUSED_PAUSE`] ago, returns the current credentials. Returns
+    /// `None` if the source cannot obtain other credentials.
+    pub(crate) async fn renew(&self, used: &Login) -> Result<Option<Login>, AuthError> {
+        if !self.0.source.may_renew() {
+            return Ok(None);
+        }
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
-        self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
+        self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await.map(Some)
     }
 
     async fn issued(&self, reason: Reason, is_good: impl Fn(&Issued) -> bool) -> Result<Login, AuthError> {
@@ -177,7 +184,7 @@ impl<S: Source> Renewal<S> {
     }
 }
 
-impl<S: Source> Drop for Renewal<S> {
+impl Drop for Renewal {
     fn drop(&mut self) {
         if let Some(running) = self.0.state.lock().running.take_if(|_| !self.0.source.outlives_client()) {
             running.task.abort();
@@ -185,7 +192,7 @@ impl<S: Source> Drop for Renewal<S> {
     }
 }
 
-impl<S: Source> Shared<S> {
+impl Shared {
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.state.lock();

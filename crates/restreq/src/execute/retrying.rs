@@ -105,7 +105,7 @@ impl<'a> Retrying<'a> {
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
-        let renewed = self.request.parts.client.shared.credentials.after_refusal(rejected).await;
+        let renewed = self.request.parts.shared.credentials.after_refusal(rejected).await;
         let renewed = renewed.map_err(|source| Error::Auth { request: self.line.clone(), source });
         let subresource = self.request.subresource_of_path().unwrap_or_default();
         if self.retry.may_replay() && Repetition::may_follow_401(&self.request.parts.method, &subresource) {
@@ -135,7 +135,7 @@ impl<'a> Retrying<'a> {
                 Repetition::of(&parts.method, &subresource, &parts.headers, &parts.body)
             }
         })?;
-        let may_wait = !self.retry.uses_budget(outcome) || parts.client.shared.retries.withdraw(Instant::now());
+        let may_wait = !self.retry.uses_budget(outcome) || parts.shared.retries.withdraw(Instant::now());
         let is_in_time = match self.deadline {
             Some((at, _)) => Instant::now() + wait < at,
             None => !self.retry.exceeds_limit(),

@@ -54,7 +54,7 @@ impl Request {
     /// is omitted. The resource is converted to lower case, and the parameters are sorted by key.
     /// [`timeout`](Request::timeout) adds the parameter `timeout`.
     pub fn url(&self) -> String {
-        let origin = &self.parts.client.shared.base.origin;
+        let origin = &self.parts.shared.base.origin;
         let target = self.with_query(path::encode_path(self.path()));
         [origin.scheme(), "://", &origin.authority, &target].concat()
     }
@@ -62,7 +62,7 @@ impl Request {
     /// Returns the URL without the scheme and the host. The path is taken from `line`, which must be the request line
     /// of this request.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
-        let origin = &self.parts.client.shared.base.origin;
+        let origin = &self.parts.shared.base.origin;
         let beneath = &line.url[origin.scheme().len() + "://".len() + origin.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
@@ -78,7 +78,7 @@ impl Request {
     }
 
     pub(crate) fn line(&self) -> Arc<RequestLine> {
-        let origin = &self.parts.client.shared.base.origin;
+        let origin = &self.parts.shared.base.origin;
         let timeout = self.parts.timeout.map(path::duration_text);
         let mut target = path::encode_path(self.path());
         let mut separator = '?';
@@ -101,7 +101,7 @@ impl Request {
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
-        let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
+        let (path, base) = (self.path(), &*self.parts.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
         // The index of the path segment with the resource, which follows the group and version.
@@ -135,7 +135,7 @@ impl Request {
     /// Returns the subresource in the path, such as `eviction`, even if the path was set as a whole.
     pub(crate) fn subresource_of_path(&self) -> Option<String> {
         let path = self.path();
-        let beneath = path.strip_prefix(&*self.parts.client.shared.base.path)?;
+        let beneath = path.strip_prefix(&*self.parts.shared.base.path)?;
         let parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
         let resource = match *parts.first()? {
             "api" => 2,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_meta::__private::Mutex;
 use pintle_meta::{ClientConfig, OidcConfig, Secret, redacted_url};
@@ -17,16 +17,18 @@ use pintle_transport::files::FileReader;
 use serde::Deserialize;
 
 use self::token_writer::{TokenWriter, Tokens};
-use super::renewal::{Credential, LEEWAY, Renewal, Source};
-use crate::client::{RestClient, RestClientConfig, Timeouts};
+use crate::auth::Credentials;
+use crate::auth::renewal::{Credential, CredentialFuture, LEEWAY, Renewal, Source};
+use crate::config::{RestClientConfig, Timeouts};
 use crate::error::{AuthError, Error};
 use crate::path::encode_query;
 use crate::request::Request;
 use crate::response::Response;
+use crate::shared::Shared;
 
-pub(crate) struct OidcLogin {
+struct OidcLogin {
     config: OidcConfig,
-    issuer: RestClient,
+    issuer: Arc<Shared>,
     origin: String,
     /// The path of the issuer URL, which is a prefix of the discovery document's path.
     path: String,
@@ -35,7 +37,7 @@ pub(crate) struct OidcLogin {
     token_writer: OnceLock<TokenWriter>,
     /// Creates the client for a token endpoint that has a different origin than the issuer. Returns the origin and the
     /// client.
-    elsewhere: FileReader<(String, Result<RestClient, String>)>,
+    elsewhere: FileReader<(String, Result<Arc<Shared>, String>)>,
 }
 
 /// The timeout for a refresh, which consists of two requests.
@@ -44,10 +46,10 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// All OpenID Connect logins that clients of this process use. Most issuers accept each refresh token only once, so
 /// clients with the same configured refresh token share one login.
-static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
+static LOGINS: Mutex<Vec<(Weak<Renewal>, Weak<OidcLogin>)>> = Mutex::new(Vec::new());
 
 /// Returns the OpenID Connect login of a configuration. The tokens are only checked when a request needs them.
-pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
+pub(crate) fn open(config: &OidcConfig) -> Result<Credentials, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
     let Some((origin, path)) = origin(url) else {
@@ -74,19 +76,21 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     // login drops its token store, which is user code.
     let known: Vec<_>;
     let mut logins = LOGINS.lock();
-    logins.retain(|login| login.strong_count() > 0);
-    known = logins.iter().filter_map(Weak::upgrade).collect();
-    if let Some(shared) = known.iter().find(|shared| shared.source().is_of(&login)) {
+    logins.retain(|(renewal, _)| renewal.strong_count() > 0);
+    // Upgrade the renewal first, because it contains the login. Otherwise, the login could be dropped under the lock.
+    known = logins.iter().filter_map(|(renewal, login)| Some((renewal.upgrade()?, login.upgrade()?))).collect();
+    if let Some((renewal, shared)) = known.iter().find(|(_, shared)| shared.is_of(&login)) {
         drop(logins);
         if let Some(token_writer) = login.token_writer.into_inner() {
             // Without this store, the next start would use a refresh token that the issuer has replaced.
-            _ = shared.source().token_writer.set(token_writer);
+            _ = shared.token_writer.set(token_writer);
         }
-        return Ok(shared.clone());
+        return Ok(Credentials::Renewed(renewal.clone()));
     }
-    let login = Arc::new(Renewal::new(login, first));
-    logins.push(Arc::downgrade(&login));
-    Ok(login)
+    let login = Arc::new(login);
+    let renewal = Arc::new(Renewal::new(login.clone(), first));
+    logins.push((Arc::downgrade(&renewal), Arc::downgrade(&login)));
+    Ok(Credentials::Renewed(renewal))
 }
 
 /// Splits an HTTPS URL into its origin (scheme and authority) and its path.
@@ -95,23 +99,35 @@ fn origin(url: &str) -> Option<(&str, &str)> {
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
 }
 
-fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
+fn client(origin: &str, config: &OidcConfig) -> Result<Arc<Shared>, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
     // Do not set a total timeout, because the client would send it as a query parameter, which issuers do not support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
-    RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
+    let config = RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() };
+    Shared::new(config, open).map(Arc::new)
+}
+
+fn request(client: &Arc<Shared>, method: Method, target: &str) -> Request {
+    Request::new(client.clone(), "/".into(), method).request_uri(target)
 }
 
 impl Source for OidcLogin {
-    async fn make(&self) -> Result<Credential, AuthError> {
-        let refreshed = tokio::time::timeout(TIMEOUT, self.refresh()).await;
-        let refreshed = refreshed.unwrap_or_else(|_| Err(format!("it takes longer than {TIMEOUT:?}")));
-        let (made, tokens) = refreshed.map_err(|why| self.fault(why))?;
-        if let (Some(token_writer), Some(tokens)) = (self.token_writer.get(), tokens) {
-            token_writer.keep(tokens).await;
-        }
-        made.map_err(|why| self.fault(why))
+    fn make(&self) -> CredentialFuture<'_> {
+        Box::pin(async {
+            let refreshed = tokio::time::timeout(TIMEOUT, self.refresh()).await;
+            let refreshed = refreshed.unwrap_or_else(|_| Err(format!("it takes longer than {TIMEOUT:?}")));
+            let (made, tokens) = refreshed.map_err(|why| self.fault(why))?;
+            if let (Some(token_writer), Some(tokens)) = (self.token_writer.get(), tokens) {
+                token_writer.keep(tokens).await;
+            }
+            made.map_err(|why| self.fault(why))
+        })
+    }
+
+    /// Returns `false` if there is no refresh token.
+    fn may_renew(&self) -> bool {
+        self.tokens.lock().is_some()
     }
 
     /// Returns `true`, because aborting a refresh may lose the login: the issuer may already have invalidated the old
@@ -130,10 +146,6 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    pub(crate) fn may_refresh(&self) -> bool {
-        self.tokens.lock().is_some()
-    }
-
     /// Returns `true` if `other` configures the same login. Both logins must have the same issuer, client ID and client
     /// secret. The refresh token of `other` must be the configured or the current refresh token of this login.
     fn is_of(&self, other: &Self) -> bool {
@@ -170,8 +182,8 @@ impl OidcLogin {
 
     /// Reads the URL of the token endpoint from the discovery document of the issuer. Returns a client for this
     /// endpoint, and the path of the endpoint.
-    async fn endpoint(&self) -> Result<(RestClient, String), String> {
-        let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
+    async fn endpoint(&self) -> Result<(Arc<Shared>, String), String> {
+        let document = request(&self.issuer, Method::GET, &format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
         // Refresh tokens are as sensitive as passwords, so never send them over plain HTTP.
@@ -197,11 +209,11 @@ impl OidcLogin {
     /// Requests new tokens. This method sends the request only once, because most issuers accept each refresh token
     /// only once. Like Go's oauth2 library, this method sends the client secret in a header, or in the body if the
     /// issuer rejects the header.
-    async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
+    async fn ask(&self, client: &Arc<Shared>, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
         let request = |form: &[(&str, &str)]| -> Request {
-            let request = client.post().request_uri(target).max_retries(0);
+            let request = request(client, Method::POST, target).max_retries(0);
             let request = request.header("content-type", "application/x-www-form-urlencoded");
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
