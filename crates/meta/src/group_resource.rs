@@ -4,8 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-use crate::resource::GroupVersionResource;
-
 /// A resource without its version, such as `deployments.apps`. Core resources are written without a group, such as
 /// `pods`.
 ///
@@ -31,11 +29,6 @@ impl GroupResource {
     /// Creates a `GroupResource` from a group and a plural name.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
-    }
-
-    /// Returns this resource with a version.
-    pub fn with_version(&self, version: impl Into<String>) -> GroupVersionResource {
-        GroupVersionResource::new(&self.group, version, &self.resource)
     }
 }
 
@@ -93,13 +86,5 @@ mod tests {
             let error = bad.parse::<GroupResource>().unwrap_err();
             assert!(error.to_string().starts_with(&format!("{bad:?} is not a resource")), "{error}");
         }
-    }
-
-    #[test]
-    fn group_resource_ignores_the_version() {
-        let resource = crate::ApiResource::new("apps/v1", "Deployment", "deployments", crate::Scope::Namespaced);
-        assert_eq!(resource.to_string(), "deployments.apps");
-        assert_eq!(resource.group_resource(), resource.gvr().group_resource());
-        assert_eq!(resource.group_resource().with_version("v1"), resource.gvr());
     }
 }

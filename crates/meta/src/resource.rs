@@ -175,6 +175,13 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
+impl GroupResource {
+    /// Returns this resource with a version.
+    pub fn with_version(&self, version: impl Into<String>) -> GroupVersionResource {
+        GroupVersionResource::new(&self.group, version, &self.resource)
+    }
+}
+
 /// A resource with its kind and scope, which a client needs to send requests.
 ///
 /// # Examples
@@ -255,5 +262,13 @@ mod tests {
         for text in ["", "/", "v1", "apps/v1", "apps/", "/v1", "a/b/c", "a//v1", "ä/ö"] {
             assert_eq!(GroupVersion::is_valid(text), text.parse::<GroupVersion>().is_ok(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn group_resource_ignores_the_version() {
+        let resource = ApiResource::new("apps/v1", "Deployment", "deployments", Scope::Namespaced);
+        assert_eq!(resource.to_string(), "deployments.apps");
+        assert_eq!(resource.group_resource(), resource.gvr().group_resource());
+        assert_eq!(resource.group_resource().with_version("v1"), resource.gvr());
     }
 }

@@ -13,8 +13,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["crd::structural", "crd::union"], "the alternatives of a schema are schemas"),
     (&["kinds::known", "kinds::strategy"], "each kind has a strategy, and a strategy gets all kinds"),
     (&["json::json", "json::map"], "a value can be a map, and a map contains values"),
-    (&["meta::group_resource", "meta::resource"], "each of two names of a resource converts to the other"),
-    (&["meta::selector::label", "meta::selector::parse"], "a selector is parsed from text into its requirements"),
     (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its index in the table of types"),
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
     (

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 
 use super::names::{label_key_faults, label_value_faults};
-use super::{InvalidSelector, parse, quoted};
+use super::{InvalidSelector, quoted};
 
 /// A list of requirements for the labels of an object. The selector matches an object if the object meets all
 /// requirements. The default selector matches all objects.
@@ -204,20 +203,6 @@ impl FromIterator<LabelRequirement> for LabelSelector {
         requirements.sort_unstable();
         requirements.dedup();
         Self { requirements }
-    }
-}
-
-impl FromStr for LabelSelector {
-    type Err = InvalidSelector;
-
-    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser is not recursive.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the syntax is invalid, or if a label key or label value is invalid. The error describes the
-    /// first problem in the text, with the same message as kube-apiserver.
-    fn from_str(text: &str) -> Result<Self, InvalidSelector> {
-        Ok(parse::requirements(text)?.into_iter().collect())
     }
 }
 

@@ -1,11 +1,25 @@
 //! The parser for label selectors, which reads the text once from left to right.
 
-use super::names::label_key_faults;
-use super::{InvalidSelector, LabelRequirement, SelectorOperator, quoted};
+use std::str::FromStr;
 
-pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidSelector> {
-    let mut parser = Parser { rest: text.trim_start_matches(BLANKS) };
-    parser.selector().map_err(InvalidSelector::new)
+use super::label::{LabelRequirement, LabelSelector, SelectorOperator};
+use super::names::label_key_faults;
+use super::{InvalidSelector, quoted};
+
+impl FromStr for LabelSelector {
+    type Err = InvalidSelector;
+
+    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser is not recursive.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the syntax is invalid, or if a label key or label value is invalid. The error describes the
+    /// first problem in the text, with the same message as kube-apiserver.
+    fn from_str(text: &str) -> Result<Self, InvalidSelector> {
+        let mut parser = Parser { rest: text.trim_start_matches(BLANKS) };
+        let requirements = parser.selector().map_err(InvalidSelector::new)?;
+        Ok(requirements.into_iter().collect())
+    }
 }
 
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
