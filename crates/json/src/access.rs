@@ -1,14 +1,35 @@
 //! Methods to read and modify [`Json`] values.
 //!
-//! Methods that read a value take a JSON pointer, and methods that modify a value take a key. None of these methods
-//! panics. If a value has the wrong type, it counts as absent and is not modified.
+//! Methods that read a value take a JSON pointer, except [`get`](Json::get). Methods that modify a value take a key. None
+//! of these methods panics. If a value has the wrong type, it counts as absent and is not modified.
 
 use std::slice;
 
-use crate::json::Json;
-use crate::map::{Map, Members};
+use crate::json::{Json, Map};
+use crate::map::Members;
 
 impl Json {
+    /// Returns `true` if the value is `null`, an empty string, an empty array or an empty object.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::String(text) => text.is_empty(),
+            Self::Array(items) => items.is_empty(),
+            Self::Object(members) => members.is_empty(),
+            Self::Bool(_) | Self::Number(_) => false,
+        }
+    }
+
+    /// Returns the member `key` of an object, or `None` if it is absent.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.as_object()?.get(key)
+    }
+
+    /// Returns a mutable reference to the member `key` of an object, or `None` if it is absent.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
+        self.as_object_mut()?.get_mut(key)
+    }
+
     /// Returns the string at `path`, or `""` if there is none.
     pub fn text(&self, path: &str) -> &str {
         self.at(path).and_then(Self::as_str).unwrap_or_default()

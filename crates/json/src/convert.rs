@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Number, Value};
 
-use crate::json::Json;
-use crate::map::Map;
+use crate::json::{Json, Map};
 use crate::text::Text;
 
 impl From<()> for Json {

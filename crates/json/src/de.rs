@@ -10,8 +10,7 @@ use serde_json::Number;
 
 pub use number::MapOrNumber;
 
-use crate::json::Json;
-use crate::map::Map;
+use crate::json::{Json, Map};
 use crate::text::Text;
 
 impl<'de> Deserialize<'de> for Json {

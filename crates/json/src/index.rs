@@ -2,8 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::json::Json;
-use crate::map::Map;
+use crate::json::{Json, Map};
 use crate::text::Text;
 
 macro_rules! keys {

@@ -1,11 +1,11 @@
-//! The JSON value.
+//! The JSON value, with the members of an object, which are also values.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Number;
 
-use crate::map::Map;
 use crate::text::Text;
 use crate::write::{to_vec, to_vec_pretty};
 
@@ -25,6 +25,21 @@ pub enum Json {
     Array(Vec<Json>),
     /// An object.
     Object(Map),
+}
+
+/// The members of a JSON object, sorted by key.
+///
+/// Maps of up to 32 members are sorted lists, because most objects have few members. Larger maps are trees. Inserting
+/// `n` members in any order takes O(`n` log `n`) time.
+#[derive(Clone)]
+pub struct Map(pub(crate) MapLayout);
+
+#[derive(Clone)]
+pub(crate) enum MapLayout {
+    /// A list of the members, sorted by key without duplicates.
+    List(Vec<(Text, Json)>),
+    #[expect(clippy::box_collection, reason = "keeps a map as small as a list")]
+    Tree(Box<BTreeMap<Text, Json>>),
 }
 
 impl Json {
@@ -71,17 +86,6 @@ impl Json {
     /// Returns `true` if the value is an object.
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
-    }
-
-    /// Returns `true` if the value is `null`, an empty string, an empty array or an empty object.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Self::Null => true,
-            Self::String(text) => text.is_empty(),
-            Self::Array(items) => items.is_empty(),
-            Self::Object(members) => members.is_empty(),
-            Self::Bool(_) | Self::Number(_) => false,
-        }
     }
 
     /// Returns the boolean, or `None` for other values.
@@ -154,16 +158,6 @@ impl Json {
             Self::Object(members) => Some(members),
             _ => None,
         }
-    }
-
-    /// Returns the member `key` of an object, or `None` if it is absent.
-    pub fn get(&self, key: &str) -> Option<&Json> {
-        self.as_object()?.get(key)
-    }
-
-    /// Returns a mutable reference to the member `key` of an object, or `None` if it is absent.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
-        self.as_object_mut()?.get_mut(key)
     }
 
     /// Returns the value, and leaves `null` in its place.

@@ -41,8 +41,8 @@ mod write;
 
 pub use de::MapOrNumber;
 pub use go_error::go_error;
-pub use json::Json;
-pub use map::{Entry, IntoMembers, Map, Members, MembersMut};
+pub use json::{Json, Map};
+pub use map::{Entry, IntoMembers, Members, MembersMut};
 pub use ser::to_json;
 pub use text::Text;
 pub use write::{go_float, to_vec, to_vec_pretty, to_writer};

@@ -1,35 +1,19 @@
-//! The members of an object.
+//! The methods of [`Map`].
 
 mod entry;
 mod iter;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 pub use entry::Entry;
 pub use iter::{IntoMembers, Members, MembersMut};
 
-use crate::json::Json;
+use crate::json::{Json, Map, MapLayout};
 use crate::text::Text;
-
-/// The members of a JSON object, sorted by key.
-///
-/// Maps of up to 32 members are sorted lists, because most objects have few members. Larger maps are trees. Inserting
-/// `n` members in any order takes O(`n` log `n`) time.
-#[derive(Clone)]
-pub struct Map(MapLayout);
 
 /// The maximum number of members in the list layout. An insertion moves at most this number of members.
 const MAX_LIST_LEN: usize = 32;
-
-#[derive(Clone)]
-enum MapLayout {
-    /// A list of the members, sorted by key without duplicates.
-    List(Vec<(Text, Json)>),
-    #[expect(clippy::box_collection, reason = "keeps a map as small as a list")]
-    Tree(Box<BTreeMap<Text, Json>>),
-}
 
 impl Map {
     /// Creates an empty map without allocating.

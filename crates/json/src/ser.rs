@@ -3,8 +3,7 @@
 use serde::ser::{Serialize, Serializer};
 use serde_json::Error;
 
-use crate::json::Json;
-use crate::map::Map;
+use crate::json::{Json, Map};
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

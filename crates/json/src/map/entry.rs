@@ -1,7 +1,7 @@
 //! The entry of a key in a map.
 
-use super::{Map, MapLayout, find};
-use crate::json::Json;
+use super::find;
+use crate::json::{Json, Map, MapLayout};
 use crate::text::Text;
 
 /// A view into the occupied or vacant entry of a key in a [`Map`], which [`Map::entry`] returns.

@@ -3,8 +3,7 @@
 use std::collections::btree_map;
 use std::{slice, vec};
 
-use super::{Map, MapLayout};
-use crate::json::Json;
+use crate::json::{Json, Map, MapLayout};
 use crate::text::Text;
 
 impl Map {
