@@ -8,7 +8,8 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 const TEXT: &str = include_str!("types.txt");
 
 pub(super) struct BuiltinTypes {
-    structs: Vec<Struct>,
+    /// The structs. Each [`StructRef`] contains a reference to its slot.
+    structs: &'static [OnceLock<Struct>],
     names: HashMap<&'static str, u16>,
     atomic: Vec<bool>,
     kinds: HashMap<(&'static str, &'static str), &'static str>,
@@ -20,10 +21,6 @@ pub(super) fn table() -> &'static BuiltinTypes {
 }
 
 impl BuiltinTypes {
-    pub(super) fn struct_at(&self, index: u16) -> &Struct {
-        &self.structs[usize::from(index)]
-    }
-
     /// Returns the type of the objects of a kind. `version` has the form `version` or `group/version`.
     pub(super) fn kind(&self, version: &str, kind: &str) -> Option<Type> {
         self.named(self.kinds.get(&(version, kind))?)
@@ -47,12 +44,12 @@ impl BuiltinTypes {
     }
 
     pub(super) fn named(&self, name: &str) -> Option<Type> {
-        let at = *self.names.get(name)?;
-        Some(Type::Struct { struct_type: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
+        let at = usize::from(*self.names.get(name)?);
+        Some(Type::Struct { struct_type: StructRef::built_in(&self.structs[at]), atomic: self.atomic[at] })
     }
 
     fn read(text: &'static str) -> Self {
-        let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
+        let mut table = Self { structs: &[], names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
         // Collect the struct names first, because a struct can refer to a struct that is defined later.
         for line in lines().filter(|line| !line.starts_with([' '])) {
@@ -68,7 +65,14 @@ impl BuiltinTypes {
                 (None, ..) => {}
             }
         }
-        table.structs.reserve_exact(table.atomic.len());
+        // The slots live as long as the program, like the table.
+        table.structs = Box::leak(table.atomic.iter().map(|_| OnceLock::new()).collect());
+        let mut slots = table.structs.iter();
+        let mut fill = |(name, fields): (&'static str, Vec<Field>)| {
+            if let Some(slot) = slots.next() {
+                slot.get_or_init(|| Struct::new(name, fields, None));
+            }
+        };
         let mut current: Option<(&str, Vec<Field>)> = None;
         for line in lines().filter(|line| !line.starts_with("kind ")) {
             match (line.strip_prefix(' '), &mut current) {
@@ -76,14 +80,14 @@ impl BuiltinTypes {
                 (Some(_), None) => {}
                 (None, _) => {
                     let name = line.split(' ').next().unwrap_or_default();
-                    if let Some((name, fields)) = current.replace((name, Vec::new())) {
-                        table.structs.push(Struct::new(name, fields, None));
+                    if let Some(complete) = current.replace((name, Vec::new())) {
+                        fill(complete);
                     }
                 }
             }
         }
-        if let Some((name, fields)) = current {
-            table.structs.push(Struct::new(name, fields, None));
+        if let Some(complete) = current {
+            fill(complete);
         }
         table
     }
@@ -172,12 +176,13 @@ mod tests {
     #[test]
     fn every_line_of_the_table_is_parsed() {
         let fields = TEXT.lines().filter(|line| line.starts_with(' ')).count();
-        assert_eq!(table().structs.iter().map(|ty| ty.fields.len()).sum::<usize>(), fields);
-        assert_eq!(table().structs.len(), table().atomic.len());
+        let structs: Vec<_> = table().structs.iter().filter_map(OnceLock::get).collect();
+        assert_eq!(structs.iter().map(|ty| ty.fields.len()).sum::<usize>(), fields);
+        assert_eq!(structs.len(), table().atomic.len());
         for (key, name) in &table().kinds {
             assert!(table().named(name).is_some(), "{key:?}: no type {name}");
         }
-        let most = table().structs.iter().map(|ty| ty.fields.len()).max();
+        let most = structs.iter().map(|ty| ty.fields.len()).max();
         assert!(most <= Some(128), "`StructFields` has 128 bits for the fields seen");
         for line in TEXT.lines().filter(|line| line.starts_with(' ')) {
             for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {

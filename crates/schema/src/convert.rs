@@ -7,10 +7,11 @@ use serde_json::Error;
 
 use super::Schema;
 use super::decoded::{BodyError, Decoded};
-use super::fields::zero;
+use super::go_zero::zero;
 use super::object_sink::ObjectSink;
-use super::reader::{Reader, Typed, Untyped};
+use super::reader::{Reader, Untyped};
 use super::sink::{feed, feed_json};
+use super::typed::Typed;
 use crate::finding::StrictFinding;
 use crate::types::Type;
 

@@ -2,7 +2,7 @@
 
 use pintle_json::{Json, Map};
 
-use super::fields::zero;
+use super::go_zero::zero;
 use super::object_sink::{ObjectSink, TypeMeta};
 use super::reader::Reader;
 use super::sink::{feed, feed_json};

@@ -39,13 +39,13 @@ mod custom;
 mod decode;
 mod decoded;
 mod descriptions;
-mod fields;
 mod finding;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod go_base64;
 mod go_json;
 mod go_time;
+mod go_zero;
 mod object_sink;
 pub mod openapi;
 pub mod patch;
@@ -54,6 +54,7 @@ pub mod quantity;
 mod reader;
 mod scalar;
 mod sink;
+mod typed;
 mod types;
 mod yaml;
 
@@ -138,7 +139,7 @@ impl Schema {
 
     /// Returns an empty object in the form that Go's JSON encoder would write.
     pub fn empty(&self) -> Json {
-        if self.custom { Json::Object(Default::default()) } else { fields::zero(&self.root) }
+        if self.custom { Json::Object(Default::default()) } else { go_zero::zero(&self.root) }
     }
 }
 

@@ -3,10 +3,11 @@
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
 
-use super::fields::{StructFields, zero};
 use super::finding::{FieldPath, PathSegment};
-use super::reader::{Reader, Typed};
+use super::go_zero::zero;
+use super::reader::Reader;
 use super::sink::{Name, Primitive, Seed, Sink, feed};
+use super::typed::{StructFields, Typed};
 use super::{Schema, object_meta};
 use crate::types::Type;
 

@@ -1,11 +1,9 @@
 //! The types of values in Kubernetes objects: scalars, structs, maps and lists.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pintle_json::Json;
-
-use super::builtin_types;
 
 /// The type of a value.
 #[derive(Clone, Debug)]
@@ -220,14 +218,15 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// The index of a built-in struct in the type table. With an index, a struct can contain its own type.
-    BuiltIn(u16),
+    /// The slot of a built-in struct in the type table. With a slot, a struct can contain its own type.
+    BuiltIn(&'static OnceLock<Struct>),
     Custom(Arc<Struct>),
 }
 
 impl StructRef {
-    pub(crate) fn built_in(index: u16) -> Self {
-        Self(StructHome::BuiltIn(index))
+    /// Creates a reference to a built-in struct. The caller must fill the slot before the first use of the reference.
+    pub(crate) fn built_in(slot: &'static OnceLock<Struct>) -> Self {
+        Self(StructHome::BuiltIn(slot))
     }
 
     pub(crate) fn custom(struct_type: Struct) -> Self {
@@ -240,7 +239,8 @@ impl Deref for StructRef {
 
     fn deref(&self) -> &Struct {
         match &self.0 {
-            StructHome::BuiltIn(index) => builtin_types::table().struct_at(*index),
+            // The type table fills all slots before it returns the first type.
+            StructHome::BuiltIn(slot) => slot.get().expect("the type table is complete"),
             StructHome::Custom(struct_type) => struct_type,
         }
     }

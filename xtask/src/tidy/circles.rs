@@ -12,8 +12,6 @@ use super::{Finding, Source};
 const CIRCLES: &[(&[&str], &str)] = &[
     (&["crd::structural", "crd::union"], "the alternatives of a schema are schemas"),
     (&["kinds::known", "kinds::strategy"], "each kind has a strategy, and a strategy gets all kinds"),
-    (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its index in the table of types"),
-    (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
     (
         &["informer::stored::hot", "informer::stored::record", "informer::stored::source"],
         "a record refers to the source of its informer, which limits the memory of all decoded records",
