@@ -1,12 +1,12 @@
 //! The strategy of CustomResourceDefinitions.
 
-use pintle_apimachinery::cluster::{Cluster, Context};
+use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{metadata, set_condition};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::{Json, json};
 use pintle_kinds::without_effect::{BUILT_IN_VERSIONS, without_effect};
-use pintle_kinds::{Kinds, PlainFinalizers, Strategy};
+use pintle_kinds::{PlainFinalizers, Strategy};
 
 use super::default::normalise_numbers;
 use super::{definition_errors, formats, prune, storage_versions};
@@ -23,11 +23,11 @@ impl Strategy for Definition {
         PlainFinalizers::Accepted
     }
 
-    fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, is_built_in: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
         let group = object.text("/spec/group");
         let name = metadata::name(object);
         let versions = object.list("/spec/versions").map(|version| version.text("/name"));
-        let built_in = versions.filter(|version| kinds.is_built_in(group, version));
+        let built_in = versions.filter(|version| is_built_in(group, version));
         let warn = |version| without_effect(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
         built_in.map(warn).collect()
     }

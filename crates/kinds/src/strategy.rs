@@ -17,7 +17,6 @@ use super::post_handler::PostHandler;
 use super::reset::Reset;
 use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Routing, Stream};
 use super::table::{Column, ComputedCells, Table};
-use crate::known::Kinds;
 
 /// Defines the rules of one kind, such as defaults and validation. Most default implementations do nothing.
 ///
@@ -156,8 +155,9 @@ pub trait Strategy: Send + Sync {
     /// Adds fields that Go writes for an empty object, although the schema does not contain them.
     fn complete_empty(&self, _object: &mut Json) {}
 
-    /// Returns warnings about fields that this server accepts but ignores.
-    fn without_effect(&self, _object: &Json, _kinds: &Kinds, _cluster: &dyn Cluster) -> Vec<String> {
+    /// Returns warnings about fields that this server accepts but ignores. `is_built_in` returns `true` for the group and
+    /// version of a built-in kind.
+    fn without_effect(&self, _object: &Json, _is_built_in: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
         Vec::new()
     }
 

@@ -82,7 +82,8 @@ impl Registry {
     /// Warns about fields that have an effect in a real cluster but not in this server.
     pub(super) fn warn_of_no_effect(&self, target: &RequestTarget, object: &Json, by: &Writer<'_>) {
         if target.subresource == Subresource::None {
-            let warnings = target.kind.strategy.without_effect(object, &self.kinds(), &*self.db);
+            let is_built_in = |group: &str, version: &str| self.kinds().is_built_in(group, version);
+            let warnings = target.kind.strategy.without_effect(object, &is_built_in);
             warnings.into_iter().for_each(|text| by.requester().warn(text));
         }
     }

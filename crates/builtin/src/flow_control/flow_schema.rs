@@ -1,19 +1,18 @@
 //! The `FlowSchema` kind in `flowcontrol.apiserver.k8s.io`.
 
-use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::{condition, metadata};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
-use pintle_kinds::{Kinds, Strategy};
 
 pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
-    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
         // Warn about a flow schema without rules, because it matches no requests.
         if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
     }

@@ -1,18 +1,17 @@
 //! The `PriorityLevelConfiguration` kind in `flowcontrol.apiserver.k8s.io`.
 
-use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
-use pintle_kinds::{Kinds, Strategy};
 
 pub(crate) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
-    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
         object_warning(object, FLOW_CONTROL)
     }
 

@@ -1,13 +1,12 @@
 //! The `IPAddress` kind in `networking.k8s.io`.
 
-use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
+use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
 use pintle_kinds::table::{Cell, ComputedCells};
 use pintle_kinds::without_effect::{ADDRESSES, object_warning};
-use pintle_kinds::{Kinds, Strategy};
 
 pub(crate) struct IpAddress;
 
@@ -30,7 +29,7 @@ impl Strategy for IpAddress {
         self.validate_create(new).and(immutable(new, old, &["spec.parentRef"]))
     }
 
-    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
         object_warning(object, ADDRESSES)
     }
 

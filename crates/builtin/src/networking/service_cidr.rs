@@ -1,11 +1,10 @@
 //! The `ServiceCIDR` kind in `networking.k8s.io`.
 
-use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
+use pintle_kinds::Strategy;
 use pintle_kinds::without_effect::{SERVICE_RANGES, object_warning};
-use pintle_kinds::{Kinds, Strategy};
 
 use crate::network_rules::strict_cidr_errors;
 
@@ -56,7 +55,7 @@ impl Strategy for ServiceCidr {
         }
     }
 
-    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
         object_warning(object, SERVICE_RANGES)
     }
 }

@@ -1,14 +1,14 @@
 //! The `Role` and `ClusterRole` kinds in `rbac.authorization.k8s.io/v1`.
 
-use pintle_apimachinery::cluster::{Cluster, Context};
+use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::selector::structured;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::without_effect::{IMPERSONATION, without_effect};
-use pintle_kinds::{Kinds, Strategy};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
@@ -62,7 +62,7 @@ impl Strategy for Role {
             .done()
     }
 
-    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+    fn without_effect(&self, object: &Json, _: &dyn Fn(&str, &str) -> bool) -> Vec<String> {
         let is_narrower = |verb: &&str| verb.starts_with("impersonate:") || verb.starts_with("impersonate-on:");
         let (kind, name) = (object.text("/kind"), metadata::name(object));
         // Warn only about the first verb without effect, because a role can contain any number of such verbs.
