@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use crate::declaration::Column;
-use crate::structural::PRESERVE;
+use crate::schema_object::PRESERVE;
 
 const AGE: &str = ".metadata.creationTimestamp";
 

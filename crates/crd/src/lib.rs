@@ -96,6 +96,7 @@ mod build;
 mod columns;
 mod declaration;
 mod definition;
+mod schema_object;
 mod selectable;
 mod structural;
 mod union;

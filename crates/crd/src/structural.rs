@@ -1,14 +1,11 @@
 //! Converts schemars' schemas to structural schemas.
 
-use std::fmt;
-
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::union::{merge, union};
-
-pub(crate) type Object = Map<String, Value>;
+use crate::schema_object::{INT_OR_STRING, Object, PRESERVE, SchemaError, object};
+use crate::union::{merge, optional_union, union};
 
 /// The JSON Schema keywords that a structural schema may contain. Keywords with the prefix `x-kubernetes-` are also
 /// allowed.
@@ -77,29 +74,6 @@ const FORMATS: &[&str] = &[
     "uuid4",
     "uuid5",
 ];
-
-pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SchemaError {
-    /// The path of the field, such as `spec.rules[]`.
-    path: String,
-    why: String,
-}
-
-impl SchemaError {
-    pub(crate) fn new(path: &str, why: impl Into<String>) -> Self {
-        Self { path: path.into(), why: why.into() }
-    }
-}
-
-impl fmt::Display for SchemaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() { "the object" } else { &self.path };
-        write!(f, "{path}: {}", self.why)
-    }
-}
 
 /// Returns a schema that accepts any JSON value, for `#[schemars(schema_with =
 /// "pintle_crd::preserve_unknown_fields")]`.
@@ -184,11 +158,27 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
                 merge(&mut schema, convert(part, path)?, path)?;
             }
         } else {
-            union(&mut schema, key, alternatives, path)?;
+            convert_union(&mut schema, key, alternatives, path)?;
         }
     }
     finish(&mut schema);
     Ok(schema)
+}
+
+/// Converts the alternatives of a `oneOf` or `anyOf`, and adds them to the schema.
+fn convert_union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
+    let mut variants = Vec::new();
+    // For a flattened `Option`, schemars generates one alternative that accepts every object.
+    let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
+    let is_optional = alternatives.iter().any(accepts_all);
+    for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
+        if alternative["type"] == "null" || alternative["const"].is_null() && alternative.get("const").is_some() {
+            schema.insert("nullable".into(), true.into());
+        } else {
+            variants.push(convert(alternative, path)?);
+        }
+    }
+    if is_optional { optional_union(schema, variants, path) } else { union(schema, key, variants, path) }
 }
 
 /// Returns `true` if the schema has no type and only adds conditions to the schema that contains it, like
@@ -365,11 +355,4 @@ fn finish(schema: &mut Object) {
         Some(implied) => schema.insert("type".into(), implied.into()),
         None => schema.insert(PRESERVE.into(), true.into()),
     };
-}
-
-pub(crate) fn object(value: Value) -> Object {
-    match value {
-        Value::Object(members) => members,
-        _ => Object::new(),
-    }
 }

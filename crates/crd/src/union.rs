@@ -1,8 +1,8 @@
-//! Converts schemas with alternatives, such as enums and optional values.
+//! Combines the converted alternatives of a schema, such as the variants of an enum.
 
 use serde_json::{Value, json};
 
-use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
+use crate::schema_object::{INT_OR_STRING, Object, PRESERVE, SchemaError, object};
 
 const VALIDATIONS: &str = "x-kubernetes-validations";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -35,30 +35,22 @@ const KEYWORDS: [&str; 21] = [
     "while",
 ];
 
-pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
-    let mut variants = Vec::new();
-    // For a flattened `Option`, schemars generates one alternative that accepts every object.
-    let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
-    let is_optional = alternatives.iter().any(accepts_all);
-    for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
-        if alternative["type"] == "null" || alternative["const"].is_null() && alternative.get("const").is_some() {
-            schema.insert("nullable".into(), true.into());
-        } else {
-            variants.push(convert(alternative, path)?);
+/// Adds variants of which a value has at most one, such as the variants of a flattened `Option`.
+pub(crate) fn optional_union(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
+    let is_single = variants.len() == 1;
+    for mut variant in variants {
+        let rule = take_rule(&mut variant, &[]);
+        // Skip a single variant without required fields, because it always applies.
+        if !is_single || condition("self", &rule).is_some() {
+            restrict_validations(&mut variant, &rule, path)?;
         }
+        merge(schema, variant, path)?;
     }
-    if is_optional {
-        let is_single = variants.len() == 1;
-        for mut variant in variants {
-            let rule = take_rule(&mut variant, &[]);
-            // Skip a single variant without required fields, because it always applies.
-            if !is_single || condition("self", &rule).is_some() {
-                restrict_validations(&mut variant, &rule, path)?;
-            }
-            merge(schema, variant, path)?;
-        }
-        return Ok(());
-    }
+    Ok(())
+}
+
+/// Adds variants of which a value has one, or with the key `anyOf` at least one.
+pub(crate) fn union(schema: &mut Object, key: &str, mut variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let all = |is: fn(&Object) -> bool| variants.iter().all(is);
     match variants.len() {
         0 => Ok(()),
@@ -297,7 +289,7 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
                 }
             }
             ("oneOf" | "anyOf", _, Value::Array(rules)) => {
-                let rules = rules.into_iter().map(crate::structural::object).collect();
+                let rules = rules.into_iter().map(object).collect();
                 add_rules(schema, &key, rules);
             }
             ("allOf", Value::Array(all), Value::Array(more)) => all.extend(more),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::recorded::Derived;
+use crate::derived::Derived;
 
 /// A site.
 #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::recorded::{Derived, derived};
+use crate::derived::{Derived, derived};
 use crate::shapes::{
     Collections, Described, Enums, Extended, External, Flattened, Internal, More, Number, Plain, Scalars, Untagged,
 };

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::recorded::{Derived, derived};
+use crate::derived::{Derived, derived};
 
 /// Returns the schema of the `spec` property of a resource with the given spec type.
 macro_rules! spec_of {
