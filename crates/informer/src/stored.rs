@@ -1,5 +1,6 @@
 //! Cached objects, which are decoded when they arrive or when they are first read.
 
+mod data;
 mod fallback;
 mod hot;
 mod lease;
@@ -8,28 +9,21 @@ mod source;
 
 use std::sync::Arc;
 
-use pintle_meta::{Metadata, Object, ObjectMeta};
+use pintle_meta::{Metadata, Object};
 
 use crate::catch_drop::CatchDrop;
 use crate::store::Value;
 use crate::writer::LastWrite;
 
+pub(crate) use self::data::{Found, Record, Source, Stored};
 pub(crate) use self::lease::Lease;
-pub(crate) use self::record::{Content, HeadText, Record};
-pub(crate) use self::source::{Found, Source, from_json};
+pub(crate) use self::record::{Content, HeadText};
+pub(crate) use self::source::from_json;
 
 pub(crate) struct Readability<T> {
     pub(crate) is_readable: bool,
     pub(crate) has_decoded: bool,
     pub(crate) lease: Option<Lease<T>>,
-}
-
-/// A shared reference to a cached object. A clone is cheap.
-pub(crate) enum Stored<T> {
-    /// An object that was decoded when it arrived, or that the caller of a [`Cache`](crate::Cache) stored.
-    Eager(CatchDrop<T>, LastWrite),
-    /// An object that is decoded on read.
-    Lazy(Arc<Record<T>>),
 }
 
 impl<T> Stored<T> {
@@ -172,9 +166,4 @@ fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
         Stored::Eager(object, _) => Some(object.into_arc()),
         Stored::Lazy(earlier) => earlier.object().map(CatchDrop::into_arc),
     }
-}
-
-/// Returns empty metadata if it cannot be parsed, because decoding the object then also fails and reports the reason.
-fn parse_metadata(json: &[u8]) -> ObjectMeta {
-    serde_json::from_slice(json).unwrap_or_default()
 }

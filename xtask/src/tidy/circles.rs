@@ -10,9 +10,6 @@ use super::{Finding, Source};
 
 /// The exceptions: groups of modules that may form a cycle, each with a reason.
 const CIRCLES: &[(&[&str], &str)] = &[
-    (
-        &["informer::stored::hot", "informer::stored::record", "informer::stored::source"],
-        "a record refers to the source of its informer, which limits the memory of all decoded records",
     ),
 ];
 

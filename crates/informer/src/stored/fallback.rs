@@ -2,24 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Stored;
+use super::data::{Fallback, Sequence, Stored};
 use crate::sync::Mutex;
-
-pub(super) enum Fallback<T> {
-    None,
-    State(Stored<T>),
-    /// An earlier state that is not known to be decodable yet. The number is the position of the undecodable state in
-    /// the sequence.
-    Unproven(Arc<Sequence<T>>, u32),
-}
-
-/// Consecutive states of an object that were all stored before the first successful decoding. Only two states of the
-/// sequence stay in memory: the oldest state, and the oldest state that a reader has decoded.
-pub(super) struct Sequence<T> {
-    oldest: Stored<T>,
-    /// The decoded state with the lowest position, and this position.
-    decoded: Mutex<Option<(u32, Stored<T>)>>,
-}
 
 impl<T> Fallback<T> {
     /// Starts a sequence with the state `oldest`, and returns the fallback for the state after it.

@@ -1,26 +1,13 @@
 //! The memory budget for decoded objects.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::mem::replace;
+use std::sync::Arc;
 
-use super::record::{Cooled, Record};
+use super::data::{Hot, Record, Ring, Slot};
+use crate::catch_drop::CatchDrop;
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
-
-/// The decoded objects of an informer. If the objects exceed the budget, the clock algorithm for page replacement
-/// removes objects. A clock hand passes over the objects in rounds. The hand removes each object that has not been read
-/// since the previous round and is not in use.
-pub(super) struct Hot<T> {
-    limit: usize,
-    ring: Mutex<Ring<T>>,
-}
-
-struct Ring<T> {
-    /// The records that contain decoded objects, with the estimated size of each object. The clock hand points to the
-    /// first record.
-    records: VecDeque<(Weak<Record<T>>, usize)>,
-    bytes: usize,
-}
 
 /// The maximum number of records that the clock hand passes each time an object is decoded. Without a limit, every read
 /// would be slow while a reader keeps references to all objects.
@@ -73,6 +60,28 @@ impl<T> Hot<T> {
         drop(ring);
         drop(done);
     }
+}
+
+impl<T> Record<T> {
+    /// Removes the decoded object from the record, if no reader uses it. The caller must drop the returned object
+    /// without holding locks.
+    fn cool(&self) -> Cooled<T> {
+        let mut slot = self.slot.lock();
+        match &*slot {
+            Slot::Ready(object) if Arc::strong_count(object) == 1 => match replace(&mut *slot, Slot::Empty) {
+                Slot::Ready(object) => Cooled::Object(object),
+                Slot::Empty | Slot::Busy => Cooled::Nothing,
+            },
+            Slot::Ready(_) => Cooled::Held,
+            Slot::Empty | Slot::Busy => Cooled::Nothing,
+        }
+    }
+}
+
+enum Cooled<T> {
+    Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
+    Held,
+    Nothing,
 }
 
 #[cfg(test)]

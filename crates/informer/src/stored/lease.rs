@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::record::{Begun, Record};
+use super::data::Record;
+use super::record::Begun;
 
 /// Keeps the decoded object of a record in memory. A lease is created if an object is decoded only to check whether it
 /// can be decoded, for example before an event is delivered. When the lease is dropped, the decoded object is also

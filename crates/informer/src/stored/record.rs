@@ -9,44 +9,12 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use pintle_meta::{Metadata, ObjectKey, ObjectMeta, OwnerRef};
 
-use super::fallback::Fallback;
-use super::source::{Found, Source};
-use super::{Stored, parse_metadata};
+use super::data::{BAD, Fallback, Found, GOOD, Record, Slot, Source, Stored, UNCHECKED};
 use crate::catch_drop::CatchDrop;
 use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::undecodable::Undecodable;
 use crate::writer::LastWrite;
-
-/// An object that is decoded on the first read and then shared by all readers. The decoded object stays in memory until
-/// the memory budget of the informer is exceeded. After the decoded object was dropped, the next read decodes the
-/// object again.
-pub(crate) struct Record<T> {
-    source: Arc<Source<T>>,
-    /// The JSON of the object, followed by the unescaped text of each identity field that contains escape sequences.
-    data: Box<[u8]>,
-    json_len: u32,
-    /// The positions of the name, the namespace, the uid and the resourceVersion in `data`.
-    head: [Range<u32>; 4],
-    metadata_at: Range<u32>,
-    generation: i64,
-    pub(super) last_write: LastWrite,
-    is_terminating: bool,
-    /// Whether the object can be decoded: one of [`UNCHECKED`], [`GOOD`] and [`BAD`].
-    quality: AtomicU8,
-    is_unknown: AtomicBool,
-    /// Whether the object has been read since the clock hand last passed this record.
-    pub(super) was_read: AtomicBool,
-    /// Whether a read found no decodable state. `was_unreadable` is written while `fallback` is locked.
-    was_unreadable: AtomicBool,
-    slot: Mutex<Slot<T>>,
-    decoded: Condvar,
-    /// The earlier state that reads return if this state cannot be decoded. There is no fallback if this state was
-    /// decoded successfully.
-    fallback: Mutex<Fallback<T>>,
-    /// The labels, annotations, finalizers and owners, if they have been read.
-    more: OnceLock<Box<ObjectMeta>>,
-}
 
 /// The identity and the JSON of an object, which are used to create a record.
 pub(crate) struct Content<'a> {
@@ -65,22 +33,12 @@ pub(crate) enum HeadText {
     Unescaped(String),
 }
 
-enum Slot<T> {
-    Empty,
-    Busy,
-    Ready(CatchDrop<T>),
-}
-
 pub(super) enum Begun<T> {
     Ready(CatchDrop<T>),
     /// The object is not decoded, and the slot for the decoded object is reserved for this thread.
     Empty,
     Unreadable,
 }
-
-const UNCHECKED: u8 = 0;
-const GOOD: u8 = 1;
-const BAD: u8 = 2;
 
 thread_local! {
     /// Whether this thread is decoding an object. If the object's `Deserialize` implementation reads the cache, this
@@ -193,20 +151,6 @@ impl<T> Record<T> {
     pub(crate) fn check(self: &Arc<Self>) {
         if self.is_unchecked() {
             drop(self.reported(self.decode().map(|(object, _)| object)));
-        }
-    }
-
-    /// Removes the decoded object from the record, if no reader uses it. The caller must drop the returned object
-    /// without holding locks.
-    pub(super) fn cool(&self) -> Cooled<T> {
-        let mut slot = self.slot.lock();
-        match &*slot {
-            Slot::Ready(object) if Arc::strong_count(object) == 1 => match replace(&mut *slot, Slot::Empty) {
-                Slot::Ready(object) => Cooled::Object(object),
-                Slot::Empty | Slot::Busy => Cooled::Nothing,
-            },
-            Slot::Ready(_) => Cooled::Held,
-            Slot::Empty | Slot::Busy => Cooled::Nothing,
         }
     }
 
@@ -343,6 +287,11 @@ impl<T> Record<T> {
     }
 }
 
+/// Returns empty metadata if it cannot be parsed, because decoding the object then also fails and reports the reason.
+fn parse_metadata(json: &[u8]) -> ObjectMeta {
+    serde_json::from_slice(json).unwrap_or_default()
+}
+
 type Decoded<T> = Result<(CatchDrop<T>, Replaced<T>), Option<Found<T>>>;
 
 /// Earlier states that a decoded state has replaced. Dropping them can run user-defined `Drop` code, so no thread may
@@ -387,12 +336,6 @@ fn decoding<R>(decode: impl FnOnce() -> R) -> R {
     }
     let _restore = Restore(IS_DECODING.replace(true));
     decode()
-}
-
-pub(super) enum Cooled<T> {
-    Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
-    Held,
-    Nothing,
 }
 
 impl<T> Drop for Record<T> {
@@ -447,7 +390,6 @@ impl<T> Metadata for Record<T> {
     }
 }
 
-/// Prints the identity and the size of the object, but not its content, which may be secret.
 /// Prints the identity and the size of the object, but not its content, which may be secret.
 impl<T> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,5 @@
 //! The decoder and the memory budget that all objects of an informer share.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pintle_meta::__private::Mutex;
@@ -8,31 +7,10 @@ use pintle_meta::{DecodeError, Object, ObjectKey};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-use super::hot::Hot;
-use super::record::Record;
+use super::data::{Found, Hot, Source};
 use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::catch;
 use crate::undecodable::{Undecodable, cannot_decode};
-
-pub(crate) struct Source<T> {
-    informer: String,
-    decode: fn(&[u8]) -> Result<T, String>,
-    pub(super) hot: Hot<T>,
-    /// Objects that could not be decoded and that the informer has not handled yet.
-    found: Mutex<Vec<Found<T>>>,
-    has_unchecked: AtomicBool,
-    /// The number of records without a known decodable state.
-    unknown: AtomicUsize,
-    /// Notifies waiting tasks when an object is stored or cannot be decoded.
-    pub(crate) changed: Notify,
-    no_subscriber: NoSubscriberWarning,
-}
-
-pub(crate) struct Found<T> {
-    /// A weak reference, because the record refers to the source.
-    pub(crate) record: Weak<Record<T>>,
-    pub(crate) entry: Undecodable,
-}
 
 impl<T> Source<T> {
     /// Creates the source of an informer. The decoded objects may take about `hot_bytes` bytes of memory in total.
