@@ -15,7 +15,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::clock::NodeClock;
-use super::node::Write;
 use super::{State, Stored, World};
 
 /// A process's connection to the lock, or to one half of the lock.
@@ -33,6 +32,15 @@ pub(crate) enum Request {
     Get,
     Create(LeaderElectionRecord),
     Update(Version, LeaderElectionRecord),
+}
+
+/// A write that the lock has stored.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) half: usize,
+    /// The time at which the write was sent, on the node's clock.
+    pub(crate) sent: Duration,
+    pub(crate) record: LeaderElectionRecord,
 }
 
 type Answer = Result<Option<LockState>, ApiError>;

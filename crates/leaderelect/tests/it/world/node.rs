@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::client_go::ClientGo;
 use super::clock::NodeClock;
-use super::network::{Line, Request, Watcher};
+use super::network::{Line, Request, Watcher, Write};
 use super::{Holds, Share, Stored, World};
 
 #[derive(Debug)]
@@ -53,14 +53,6 @@ pub(crate) struct Node {
     pub(crate) observed: BTreeMap<u64, Duration>,
     /// The time when the node's last term ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) half: usize,
-    /// The time at which the write was sent, on the node's clock.
-    pub(crate) sent: Duration,
-    pub(crate) record: LeaderElectionRecord,
 }
 
 impl Node {
