@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use pintle::meta::Object;
 
-use crate::operator::{Theme, Website};
+use crate::website::{Theme, Website};
 
 const SITE: &str = "example.com/site";
 

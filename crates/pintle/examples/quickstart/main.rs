@@ -15,6 +15,7 @@ mod script;
 mod serve;
 mod stage;
 mod summary;
+mod website;
 
 use std::process::ExitCode;
 

@@ -9,8 +9,8 @@ use pintle::prelude::*;
 use tokio::time::{Instant, sleep};
 
 use crate::children::config_map;
-use crate::operator::{Status, Website};
 use crate::progress::Progress;
+use crate::website::{Status, Website};
 
 pub(crate) struct Observer {
     pub(crate) sites: SharedInformer<Website>,

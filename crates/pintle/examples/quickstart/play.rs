@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::observer::Observer;
-use crate::operator::Website;
 use crate::progress::Progress;
 use crate::replica::Replica;
+use crate::website::Website;
 
 /// Injects faults that only the embedded server supports, such as broken watches, expired watches and failed writes.
 pub(crate) fn plan_faults(cluster: &Cluster, progress: &Progress) {

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::created::Created;
 use crate::manifests::Manifest;
-use crate::operator::Website;
+use crate::website::Website;
 
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
