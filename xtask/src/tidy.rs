@@ -10,7 +10,6 @@ mod rows;
 mod text;
 mod words;
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -87,12 +86,4 @@ fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let text =
         |path: PathBuf| Some(Source { text: String::from_utf8(std::fs::read(root.join(&path)).ok()?).ok()?, path });
     Ok(paths.into_iter().filter_map(text).collect())
-}
-
-/// Returns the source files of a crate, except test modules in files named `tests.rs`.
-fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a Source> {
-    let src = Path::new("crates").join(name).join("src");
-    sources.iter().filter(move |source| {
-        source.is("rs") && source.path.starts_with(&src) && source.path.file_stem() != Some(OsStr::new("tests"))
-    })
 }

@@ -2,6 +2,7 @@
 //! must not form a cycle, but they may use the items of `queue.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::modules::{paths_from, without_comments};
@@ -17,20 +18,29 @@ const CIRCLES: &[(&[&str], &str)] = &[
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
-    let names = sources.iter().filter_map(|source| source.path.strip_prefix("crates").ok()?.iter().next()?.to_str());
-    let mut modules = BTreeMap::new();
-    for source in names.collect::<BTreeSet<_>>().into_iter().flat_map(|name| super::code_of(name, sources)) {
-        modules.insert(module(&source.path), (source.path.as_path(), without_comments(without_tests(&source.text))));
-    }
+    let is_code = |source: &&Source| source.is("rs") && source.path.file_stem() != Some(OsStr::new("tests"));
+    let code = |source: &Source| without_comments(without_tests(&source.text));
+    let modules = sources.iter().filter(is_code);
+    let modules = modules.map(|source| (module(&source.path), (&*source.path, code(source)))).collect();
     findings.extend(circles(&modules, CIRCLES));
     findings.extend(imports_through_root(&modules));
 }
 
-/// Converts a file path such as `crates/a/src/b/c.rs` to `a::b::c`.
+/// Converts a file path such as `crates/a/src/b/c.rs` to `a::b::c`. Each test program and each example is a crate of its
+/// own, so `crates/a/tests/it/b.rs` becomes `a/tests/it::b`.
 fn module(file: &Path) -> Module {
     let file = file.with_extension("");
-    let names = file.iter().skip(1).filter_map(|name| name.to_str());
-    names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
+    let names: Vec<&str> = file.iter().filter_map(OsStr::to_str).filter(|name| *name != "crates").collect();
+    let place = names.iter().position(|name| matches!(*name, "src" | "tests" | "examples" | "benches"));
+    let (inside, root) = match place {
+        Some(place) if names[place] == "src" => (place + 1, "lib"),
+        Some(place) => (place + 2, "main"),
+        None => (names.len(), "main"),
+    };
+    let (outside, inner) = names.split_at(inside.min(names.len()));
+    let inner = inner.iter().filter(|name| **name != root).map(|name| (*name).to_owned());
+    let outside = outside.join("/");
+    [outside.strip_suffix("/src").unwrap_or(&outside).to_owned()].into_iter().chain(inner).collect()
 }
 
 /// Returns all items that the modules import. A key is the path of the importing module with the name of the item, and
@@ -41,11 +51,20 @@ fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Modul
         for statement in code.split("\nuse ").skip(1).chain(code.split(" use ").skip(1)) {
             let statement = statement.split(';').next().unwrap_or_default();
             for (_, path) in used(module, statement, modules) {
-                known_as.insert([&module[..], &path[path.len() - 1..]].concat(), path);
+                let name = &path[path.len() - 1];
+                known_as.insert([&module[..], &[renamed(name, statement).to_owned()]].concat(), path);
             }
         }
     }
     known_as
+}
+
+/// Returns the new name of an item that the statement imports with `as`, or its own name if it is not renamed.
+fn renamed<'a>(name: &'a str, statement: &'a str) -> &'a str {
+    let is_in_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut renames = statement.split(" as ").zip(statement.split(" as ").skip(1));
+    let found = renames.find(|(before, _)| before.rsplit(|c| !is_in_word(c)).next() == Some(name));
+    found.and_then(|(_, after)| after.split(|c| !is_in_word(c)).next()).unwrap_or(name)
 }
 
 /// Reports imports of an item through the root of its own crate. Inside this crate, the item must be imported from the
@@ -200,6 +219,36 @@ mod tests {
         ];
         check(&files, &[], &expected);
         check(&files[..2], &[], &[]);
+    }
+
+    #[test]
+    fn renamed_reexports_count_as_uses_of_the_defining_module() {
+        let files = [
+            ("crates/a/src/b.rs", "mod c;\nmod d;\n\npub(crate) use c::{C as E, F};\n"),
+            ("crates/a/src/b/c.rs", "use super::d;\n"),
+            ("crates/a/src/b/d.rs", "use super::E;\n"),
+        ];
+        let expected = [
+            "crates/a/src/b/c.rs:1: a::b::c uses a::b::d, which leads back to a::b::c",
+            "crates/a/src/b/d.rs:1: a::b::d uses a::b::c, which leads back to a::b::d",
+        ];
+        check(&files, &[], &expected);
+    }
+
+    #[test]
+    fn test_programs_are_separate_crates() {
+        let files = [
+            ("crates/a/src/b.rs", "use crate::c;\n"),
+            ("crates/a/tests/it/c.rs", "use crate::b;\n"),
+            ("crates/a/tests/it/main.rs", "mod b;\nmod c;\n"),
+            ("crates/a/tests/it/b.rs", "use crate::c;\n"),
+        ];
+        let expected = [
+            "crates/a/tests/it/b.rs:1: a/tests/it::b uses a/tests/it::c, which leads back to a/tests/it::b",
+            "crates/a/tests/it/c.rs:1: a/tests/it::c uses a/tests/it::b, which leads back to a/tests/it::c",
+        ];
+        check(&files, &[], &expected);
+        check(&[files[0], files[1]], &[], &[]);
     }
 
     #[test]
