@@ -9,11 +9,6 @@ use super::modules::{paths_from, without_comments};
 use super::words::without_tests;
 use super::{Finding, Source};
 
-/// The exceptions: groups of modules that may form a cycle, each with a reason.
-const CIRCLES: &[(&[&str], &str)] = &[
-    ),
-];
-
 /// The path of a module: the crate, the parent modules, and the module's name.
 type Module = Vec<String>;
 
@@ -22,7 +17,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     let code = |source: &Source| without_comments(without_tests(&source.text));
     let modules = sources.iter().filter(is_code);
     let modules = modules.map(|source| (module(&source.path), (&*source.path, code(source)))).collect();
-    findings.extend(circles(&modules, CIRCLES));
+    findings.extend(circles(&modules));
     findings.extend(imports_through_root(&modules));
 }
 
@@ -91,7 +86,7 @@ fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Find
     findings
 }
 
-fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &str)]) -> Vec<Finding> {
+fn circles(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Finding> {
     let known_as = imports(modules);
     let mut uses: BTreeMap<String, BTreeMap<String, (&Path, usize)>> = BTreeMap::new();
     for (module, (file, code)) in modules {
@@ -104,23 +99,12 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
             }
         }
     }
-    let in_list = |from: &str, to: &str| allowed.iter().position(|(all, _)| all.contains(&from) && all.contains(&to));
-    let (mut findings, mut met) = (Vec::new(), BTreeSet::new());
+    let mut findings = Vec::new();
     for (from, all) in &uses {
         for (to, (file, line)) in all.iter().filter(|(to, _)| reaches(&uses, to, from)) {
-            match in_list(from, to) {
-                Some(place) => _ = met.insert(place),
-                None => {
-                    findings.push(Finding::new(file, *line, format!("{from} uses {to}, which leads back to {from}")))
-                }
-            }
+            findings.push(Finding::new(file, *line, format!("{from} uses {to}, which leads back to {from}")));
         }
     }
-    let gone = allowed.iter().enumerate().filter(|(place, _)| !met.contains(place));
-    findings.extend(gone.map(|(_, (all, _))| {
-        let what = format!("{} no longer use each other: remove them from the list", all.join(" and "));
-        Finding::new(Path::new("xtask/src/tidy/circles.rs"), None, what)
-    }));
     findings
 }
 
@@ -169,9 +153,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(files: &[(&str, &str)], allowed: &[(&[&str], &str)], expected: &[&str]) {
+    fn check(files: &[(&str, &str)], expected: &[&str]) {
         let files = files.iter().map(|(file, code)| (module(Path::new(file)), (Path::new(file), (*code).to_owned())));
-        let found: Vec<String> = circles(&files.collect(), allowed).iter().map(ToString::to_string).collect();
+        let found: Vec<String> = circles(&files.collect()).iter().map(ToString::to_string).collect();
         assert_eq!(found, expected);
     }
 
@@ -183,10 +167,8 @@ mod tests {
             "crates/a/src/b.rs:1: a::b uses a::c, which leads back to a::b",
             "crates/a/src/c.rs:2: a::c uses a::b, which leads back to a::c",
         ];
-        check(&files, &[], &expected);
-        check(&files, &[(&["a::b", "a::c"], "")], &[]);
-        let gone = "xtask/src/tidy/circles.rs: a::b and a::c no longer use each other: remove them from the list";
-        check(&files[..1], &[(&["a::b", "a::c"], "")], &[gone]);
+        check(&files, &expected);
+        check(&files[..1], &[]);
     }
 
     #[test]
@@ -203,7 +185,7 @@ mod tests {
             "crates/a/src/c.rs:1: a::c uses a::d, which leads back to a::c",
             "crates/a/src/d.rs:1: a::d uses a::b, which leads back to a::d",
         ];
-        check(&files, &[], &expected);
+        check(&files, &expected);
     }
 
     #[test]
@@ -217,8 +199,8 @@ mod tests {
             "crates/a/src/b/c.rs:1: a::b::c uses a::b::d, which leads back to a::b::c",
             "crates/a/src/b/d.rs:1: a::b::d uses a::b::c, which leads back to a::b::d",
         ];
-        check(&files, &[], &expected);
-        check(&files[..2], &[], &[]);
+        check(&files, &expected);
+        check(&files[..2], &[]);
     }
 
     #[test]
@@ -232,7 +214,7 @@ mod tests {
             "crates/a/src/b/c.rs:1: a::b::c uses a::b::d, which leads back to a::b::c",
             "crates/a/src/b/d.rs:1: a::b::d uses a::b::c, which leads back to a::b::d",
         ];
-        check(&files, &[], &expected);
+        check(&files, &expected);
     }
 
     #[test]
@@ -247,8 +229,8 @@ mod tests {
             "crates/a/tests/it/b.rs:1: a/tests/it::b uses a/tests/it::c, which leads back to a/tests/it::b",
             "crates/a/tests/it/c.rs:1: a/tests/it::c uses a/tests/it::b, which leads back to a/tests/it::c",
         ];
-        check(&files, &[], &expected);
-        check(&[files[0], files[1]], &[], &[]);
+        check(&files, &expected);
+        check(&[files[0], files[1]], &[]);
     }
 
     #[test]
