@@ -5,11 +5,11 @@ mod elections;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+#[cfg(feature = "apiserver")]
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory, Namespaces, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
-#[cfg(feature = "apiserver")]
 use pintle_meta::__private::Mutex;
 use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
 use pintle_metrics::Provider;

@@ -13,6 +13,25 @@ use super::command::Quiet;
 /// The cargo arguments that select the published crates.
 pub(super) const PUBLISHED: &str = "--workspace --exclude pintle-bench --exclude pintle-conformance --exclude xtask";
 
+/// Checks the facade as most users build it. The other steps enable all features, and the tests of a crate enable
+/// features of its dependencies, so these steps miss code that only compiles with a feature.
+pub(super) fn default_features(sh: &Shell) -> anyhow::Result<Done> {
+    for selected in ["", " --no-default-features"] {
+        check(sh, &format!("check --locked --package pintle{selected}"))?;
+    }
+    Ok(Done::default())
+}
+
+/// Runs `cargo check`. Warnings count as errors, because a warning that occurs only here usually concerns an import
+/// that only some features need.
+fn check(sh: &Shell, check: &str) -> anyhow::Result<()> {
+    let ended = Quiet::cargo(sh, "features").args(check).end()?;
+    if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
+        bail!("{}cargo {check}: errors or warnings", ended.output);
+    }
+    Ok(())
+}
+
 /// Checks each crate alone: without features, with each feature and each pair of features, and with all features.
 pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
     // Skip internal crates, which users do not depend on directly.
@@ -24,18 +43,12 @@ pub(super) fn features(sh: &Shell) -> anyhow::Result<Done> {
     for package in &published {
         let features = package["features"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         for selected in selections(&features) {
-            let check = format!("check --locked --package {}{selected}", text(&package["name"]));
-            let ended = Quiet::cargo(sh, "features").args(&check).end()?;
             builds += 1;
-            // Treat warnings as failures, because one that occurs only here usually concerns an import that only
-            // some features need.
-            if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
-                failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
-            }
+            failed.extend(check(sh, &format!("check --locked --package {}{selected}", text(&package["name"]))).err());
         }
     }
     if !failed.is_empty() {
-        bail!("{}", failed.join("\n"));
+        bail!("{}", failed.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     }
     Ok(Done::noting(format!("{builds} builds of {} crates", published.len())))
 }

@@ -19,6 +19,11 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
     Step::new("clippy", "the tests compile without a warning, with all features", clippy),
+    Step::new(
+        "default-features",
+        "the facade compiles with its default features, and without features",
+        published::default_features,
+    ),
     Step::new("lints", "no warning in any target, with all features", lints).only_in_full(),
     Step::new(
         "features",
