@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::object::{Metadata, Object, OwnerRef, Resource};
-use crate::object_meta::OwnerReference;
+use crate::object_meta::{self, OwnerReference};
 use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
 // Without `do_not_recommend`, the compiler would report that a type without `resource!` lacks
@@ -117,6 +117,32 @@ impl From<v1::OwnerReference> for OwnerReference {
     }
 }
 
+/// Converts the fields that both types have. The fields in `other` are dropped.
+impl From<object_meta::ObjectMeta> for ObjectMeta {
+    fn from(meta: object_meta::ObjectMeta) -> Self {
+        let text = |text: String| Some(text).filter(|text| !text.is_empty());
+        let texts = |texts: BTreeMap<String, String>| Some(texts).filter(|texts| !texts.is_empty());
+        let owners: Vec<_> = meta.owner_references.into_iter().map(Into::into).collect();
+        Self {
+            name: text(meta.name),
+            generate_name: text(meta.generate_name),
+            namespace: text(meta.namespace),
+            uid: text(meta.uid),
+            resource_version: text(meta.resource_version),
+            generation: Some(meta.generation).filter(|generation| *generation != 0),
+            creation_timestamp: meta.creation_timestamp.map(|time| v1::Time(time.0)),
+            deletion_timestamp: meta.deletion_timestamp.map(|time| v1::Time(time.0)),
+            deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
+            labels: texts(meta.labels),
+            annotations: texts(meta.annotations),
+            owner_references: Some(owners).filter(|owners| !owners.is_empty()),
+            finalizers: Some(meta.finalizers).filter(|finalizers| !finalizers.is_empty()),
+            managed_fields: None,
+            self_link: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
@@ -146,5 +172,18 @@ mod tests {
         let theirs: v1::OwnerReference = ours.clone().into();
         assert_eq!((theirs.api_version.as_str(), theirs.uid.as_str(), theirs.controller), ("v1", "4f9a", Some(true)));
         assert_eq!(OwnerReference::from(theirs), ours);
+    }
+
+    #[test]
+    fn metadata_converts_to_the_type_of_k8s_openapi() {
+        let mut ours = crate::ObjectMeta::new("a", "web");
+        ours.labels.insert("app".into(), "web".into());
+        ours.finalizers.push("example.com/dns".into());
+        ours.generation = 3;
+        ours.creation_timestamp = Some(crate::Time("2026-11-20T08:30:00Z".parse().unwrap()));
+        ours.owner_references.push(OwnerReference { name: "owner".into(), ..OwnerReference::default() });
+        let theirs = ObjectMeta::from(ours.clone());
+        assert_eq!(serde_json::to_value(theirs).unwrap(), serde_json::to_value(ours).unwrap());
+        assert_eq!(ObjectMeta::from(crate::ObjectMeta::default()), ObjectMeta::default());
     }
 }
