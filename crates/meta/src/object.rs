@@ -88,7 +88,7 @@ pub trait Object: Send + Sync + 'static {
     label = "apiVersion, kind and plural are unknown",
     note = "for a custom resource, add `#[derive(Resource)]` and `#[resource(group = \"example.com\", version = \"v1\")]` to the struct",
     note = "for another struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
-    note = "for a type of k8s-openapi, enable the feature `k8s-openapi`; for a `DynamicObject`, use the methods named `dynamic`"
+    note = "for a type of k8s-openapi, enable the feature `k8s-openapi`; for a `DynamicObject`, use the methods whose names contain `dynamic`"
 )]
 pub trait Resource: Object {
     /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope). Some client methods are only

@@ -1,7 +1,7 @@
 //! The JSON configuration that a controller applies.
 
 use pintle_controller::ReconcileError;
-use pintle_meta::{ObjectKey, OwnerReference, Resource, ResourceScope, Scope};
+use pintle_meta::{ApiResource, DynamicObject, ObjectKey, OwnerReference, Resource, Scope};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -22,7 +22,17 @@ pub(crate) fn of_child<T: Resource + Serialize>(
     namespace: Option<&str>,
     owner: Option<&OwnerReference>,
 ) -> Result<(ObjectKey, Value), ReconcileError> {
-    configure(child, namespace, owner, &["name"])
+    configure(&T::api_resource(), child, namespace, owner, &["name"])
+}
+
+/// Like [`of_child`], for a child of a resource that is only known at run time.
+pub(crate) fn of_dynamic_child(
+    resource: &ApiResource,
+    child: &DynamicObject,
+    namespace: Option<&str>,
+    owner: &OwnerReference,
+) -> Result<(ObjectKey, Value), ReconcileError> {
+    configure(resource, child, namespace, Some(owner), &["name"])
 }
 
 /// Like [`of_child`], but returns the configuration for creating `child`, which may have a `generateName` instead of
@@ -32,33 +42,34 @@ pub(crate) fn of_new_child<T: Resource + Serialize>(
     namespace: Option<&str>,
     owner: &OwnerReference,
 ) -> Result<(ObjectKey, Value), ReconcileError> {
-    configure(child, namespace, Some(owner), &["name", "generateName"])
+    configure(&T::api_resource(), child, namespace, Some(owner), &["name", "generateName"])
 }
 
 /// Returns the configuration of `child`, and the key of `child`. `names` contains the names of metadata fields, and
 /// the first non-empty field becomes the name in the key.
-fn configure<T: Resource + Serialize>(
-    child: &T,
+fn configure(
+    resource: &ApiResource,
+    child: &impl Serialize,
     namespace: Option<&str>,
     owner: Option<&OwnerReference>,
     names: &[&str],
 ) -> Result<(ObjectKey, Value), ReconcileError> {
-    let kind = T::KIND;
+    let kind = &resource.kind;
     let mut configuration = match serde_json::to_value(child) {
         Ok(Value::Object(members)) => members,
         Ok(_) => return Err(ReconcileError::terminal(format!("the type of {kind} does not serialize as an object"))),
         Err(error) => return Err(ReconcileError::terminal(format!("cannot serialize {kind}: {error}"))),
     };
     remove_nulls(&mut configuration);
-    configuration.insert("apiVersion".into(), T::API_VERSION.into());
-    configuration.insert("kind".into(), kind.into());
+    configuration.insert("apiVersion".into(), resource.group_version.to_string().into());
+    configuration.insert("kind".into(), kind.as_str().into());
     let Some(Value::Object(metadata)) = configuration.get_mut("metadata") else {
         return Err(ReconcileError::terminal(format!("{kind} to apply has no metadata")));
     };
     SERVER_FIELDS.iter().for_each(|field| _ = metadata.remove(*field));
-    let key = key_of::<T>(metadata, namespace, names)?;
+    let key = key_of(resource, metadata, namespace, names)?;
     if let Some(owner) = owner {
-        check_owner::<T>(&key, namespace, owner)?;
+        check_owner(kind, &key, namespace, owner)?;
         add_owner(metadata, owner).map_err(|why| {
             ReconcileError::terminal(format!("{} {:?} cannot own {kind} {key:?}: {why}", owner.kind, owner.name))
         })?;
@@ -96,19 +107,20 @@ fn remove_nulls_below(value: &mut Value) {
 }
 
 /// Returns the key of an object. Sets the namespace to `namespace` if the object's metadata has no namespace.
-fn key_of<T: Resource>(
+fn key_of(
+    resource: &ApiResource,
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,
     names: &[&str],
 ) -> Result<ObjectKey, ReconcileError> {
-    let kind = T::KIND;
+    let kind = &resource.kind;
     let text = |metadata: &Map<String, Value>, name: &str| {
         metadata.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let name = names.iter().map(|member| text(metadata, member)).find(|name| !name.is_empty());
     let name =
         name.ok_or_else(|| ReconcileError::terminal(format!("{kind} to apply has no name; set `metadata.name`")))?;
-    if T::Scope::SCOPE == Scope::Cluster {
+    if resource.scope == Scope::Cluster {
         metadata.remove("namespace");
         return Ok(ObjectKey::cluster(&name));
     }
@@ -126,7 +138,8 @@ fn key_of<T: Resource>(
 
 /// Checks that a child is in its owner's namespace, if the owner has one. The garbage collector deletes a child whose
 /// owner is in another namespace.
-fn check_owner<T: Resource>(
+fn check_owner(
+    kind: &str,
     key: &ObjectKey,
     namespace: Option<&str>,
     owner: &OwnerReference,
@@ -134,7 +147,7 @@ fn check_owner<T: Resource>(
     if namespace.is_none() || key.namespace() == namespace {
         return Ok(());
     }
-    let (owner, child) = (format!("{} {:?}", owner.kind, owner.name), format!("{} {key:?}", T::KIND));
+    let (owner, child) = (format!("{} {:?}", owner.kind, owner.name), format!("{kind} {key:?}"));
     let why = "an owner must be cluster-scoped or in the namespace of the child";
     Err(ReconcileError::terminal(format!("{owner} cannot own {child}: {why}; use `apply_unowned` and a finalizer")))
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use pintle_controller::{ReconcileError, within_term};
 use pintle_events::EventType;
 use pintle_meta::{
-    ApiError, DeleteOptions, ObjectKey, OwnerReference, Patch, Preconditions, PropagationPolicy, Resource, WriteOptions,
+    ApiError, ApiResource, DeleteOptions, DynamicObject, Object, ObjectKey, OwnerReference, Patch, Preconditions,
+    PropagationPolicy, Resource, WriteOptions,
 };
-use pintle_restreq::Deletion;
+use pintle_restreq::{Api, Deletion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -82,6 +83,58 @@ impl<K: Resource> Context<K> {
         self.apply_child(&object, None).await
     }
 
+    /// Applies a child like [`apply`](Self::apply), for a resource that is only known at run time, for example from a
+    /// [`RestMapper`](pintle_restreq::RestMapper). The controller does not watch or cache the child.
+    /// Therefore, a change of the child does not cause a reconciliation, and each call sends at least two requests. The
+    /// first request reads the metadata of the child.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`apply`](Self::apply), except for errors about the cache.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the server may or may not have executed the request. Applying the child again is safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Scope};
+    /// use pintle_operator::{Action, Context, Result};
+    /// # use serde::Deserialize;
+    /// #
+    /// # #[derive(Deserialize)]
+    /// # struct Website { metadata: ObjectMeta }
+    /// # pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// async fn reconcile(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    ///     let routes = ApiResource::new("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", Scope::Namespaced);
+    ///     let mut route = DynamicObject { metadata: ObjectMeta::new("", "blog"), ..DynamicObject::default() };
+    ///     route.data.insert("spec".into(), serde_json::json!({"hostnames": ["blog.example.com"]}));
+    ///     cx.apply_dynamic(&routes, &route).await?;
+    ///     Ok(Action::await_change())
+    /// }
+    /// # let _ = reconcile;
+    /// ```
+    pub async fn apply_dynamic(&self, resource: &ApiResource, child: &DynamicObject) -> Result<DynamicObject> {
+        let owner = self.owner()?;
+        let (key, mut configuration) =
+            configuration::of_dynamic_child(resource, child, self.key().namespace(), &owner)?;
+        let api = Api::<DynamicObject>::dynamic(self.cluster().client().clone(), resource.clone(), key.namespace());
+        let api = api.map_err(ReconcileError::terminal)?;
+        match api.clone().metadata_only().get_opt(key.name()).await? {
+            Some(live) => {
+                check_controller(&resource.kind, &live, &owner)?;
+                configuration["metadata"]["uid"] = live.uid().into();
+            }
+            None => self.check_owner(&owner).await?,
+        }
+        let patch = Patch::Apply(configuration);
+        self.within_term(api.patch(key.name(), &patch, &self.write_options())).await
+    }
+
     async fn apply_child<T>(&self, child: &T, owner: Option<&OwnerReference>) -> Result<Arc<T>>
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -108,7 +161,7 @@ impl<K: Resource> Context<K> {
             }
         }
         match (&live, owner) {
-            (Some(live), Some(owner)) => check_controller(&**live, owner)?,
+            (Some(live), Some(owner)) => check_controller(T::KIND, &**live, owner)?,
             (None, Some(owner)) => self.check_owner(owner).await?,
             (_, None) => {}
         }
@@ -462,11 +515,11 @@ fn encode(object: &impl Serialize) -> Option<Value> {
 
 /// Checks that no other object controls the child. The new owner may control the child if the owner was re-created and the
 /// cache still contains the old owner.
-fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
+fn check_controller(kind: &str, child: &impl Object, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());
     };
-    let (child, owner) = (format!("{} {:?}", T::KIND, child.key()), format!("{:?} (uid {})", owner.name, owner.uid));
+    let (child, owner) = (format!("{kind} {:?}", child.key()), format!("{:?} (uid {})", owner.name, owner.uid));
     let other = format!("{} {:?} (uid {})", other.kind, other.name, other.uid);
     Err(ReconcileError::new(format!(
         "cannot apply {child} for {owner}: {other} controls it; choose another name for one of the children"

@@ -7,7 +7,9 @@ use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_controller::predicate::ResourceVersionChanged;
 use pintle_events::Event;
-use pintle_meta::{DeleteOptions, ListOptions, ObjectMeta, Patch, WriteOptions};
+use pintle_meta::{
+    ApiResource, DeleteOptions, DynamicObject, ListOptions, ObjectMeta, OwnerReference, Patch, Scope, WriteOptions,
+};
 use pintle_operator::{Action, Context, Controller, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,6 +67,54 @@ async fn many_unchanged_children_are_applied_once() {
         soon(async { while calls.recv().await.unwrap() != version {} }).await;
     }
     assert_eq!(world.counted(applies), CHILDREN);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn child_of_a_dynamic_resource_gets_owner_and_manager() {
+    let world = World::with_site("blog").await;
+    let reconcile = async |_: Arc<Website>, cx: Context<Website>| {
+        let maps = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+        let namespaces = ApiResource::new("v1", "Namespace", "namespaces", Scope::Cluster);
+        let mut child = DynamicObject { metadata: ObjectMeta::new("", "blog"), ..DynamicObject::default() };
+        child.data.insert("data".into(), json!({"a": "b", "c": null}));
+        for _ in 0..2 {
+            let stored = cx.apply_dynamic(&maps, &child).await?;
+            assert_eq!((&stored.metadata.namespace[..], &stored.data["data"]), ("default", &json!({"a": "b"})));
+        }
+        let refused = cx.apply_dynamic(&namespaces, &child).await.unwrap_err();
+        assert!(refused.is_terminal() && refused.to_string().contains("cannot own Namespace"), "{refused}");
+        Ok(Action::await_change())
+    };
+    let running = Running::start(world.manager().controller(Controller::<Website>::new().reconcile(reconcile)));
+    let stored = eventually("the child exists", async || world.child("blog").await.ok()).await;
+    let site = world.site("blog").await;
+    let owner = &stored.metadata.owner_references[0];
+    assert_eq!((&owner.uid, owner.controller), (&site.metadata.uid, Some(true)));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn dynamic_child_of_another_controller_is_not_applied() {
+    let world = World::with_site("blog").await;
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let other = maps.create(&map("other", "a", "b"), &WriteOptions::default()).await.unwrap();
+    let mut child = map("blog", "a", "b");
+    child.metadata.owner_references.push(OwnerReference::controller_of(&other));
+    maps.create(&child, &WriteOptions::default()).await.unwrap();
+    let (failed, mut errors) = unbounded_channel();
+    let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
+        let failed = failed.clone();
+        async move {
+            let maps = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+            let child = DynamicObject { metadata: ObjectMeta::new("", "blog"), ..DynamicObject::default() };
+            failed.send(cx.apply_dynamic(&maps, &child).await.unwrap_err().to_string()).unwrap();
+            Ok(Action::await_change())
+        }
+    };
+    let running = Running::start(world.manager().controller(Controller::<Website>::new().reconcile(reconcile)));
+    let error = soon(errors.recv()).await.unwrap();
+    assert!(error.contains("controls it"), "{error}");
     running.stop().await.unwrap();
 }
 
