@@ -7,15 +7,7 @@ use pintle_schema::Schema;
 use pintle_store::MemberOrder as Order;
 
 use super::Kind;
-
-/// The Go representation of a kind's objects in kube-apiserver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// Go structs with declared fields, which represent all built-in kinds.
-    Declared,
-    /// Unstructured maps, which represent custom resources.
-    Free,
-}
+use super::strategy_types::Layout;
 
 impl Kind {
     fn is_declared(&self) -> bool {

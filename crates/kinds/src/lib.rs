@@ -54,7 +54,6 @@ use defaults::DefaultValue;
 pub use field_selectors::{indexed_field, selects_fields, unknown_field};
 use jiff::Timestamp;
 pub use known::{Group, Kinds, VersionKinds, compare_versions};
-pub use layout::Layout;
 use object_meta::MetadataChecks;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Failure;
@@ -68,7 +67,9 @@ pub use request_target::RequestTarget;
 pub use scale::Scale;
 pub use scale_body::ScaleBody;
 pub use strategy::{Plain, Strategy};
-pub use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, PodRelation, Routing, Stream, StreamAnswer};
+pub use strategy_types::{
+    ExtraPermission, Form, Layout, Origin, PlainFinalizers, PodRelation, Routing, Stream, StreamAnswer,
+};
 pub use token_grant::{Bound, Named, TokenGrant};
 
 /// The API group of the RBAC kinds.

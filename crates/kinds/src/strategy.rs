@@ -12,10 +12,9 @@ use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
 
 use super::Kind;
-use super::layout::Layout;
 use super::post_handler::PostHandler;
 use super::reset::Reset;
-use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Routing, Stream};
+use super::strategy_types::{ExtraPermission, Form, Layout, Origin, PlainFinalizers, Routing, Stream};
 use super::table::{Column, ComputedCells, Table};
 
 /// Defines the rules of one kind, such as defaults and validation. Most default implementations do nothing.

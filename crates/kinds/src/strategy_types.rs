@@ -92,3 +92,12 @@ pub struct ExtraPermission {
     /// The message of the 403 response if the user does not have the permission.
     pub refusal: String,
 }
+
+/// The Go representation of a kind's objects in kube-apiserver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Go structs with declared fields, which represent all built-in kinds.
+    Declared,
+    /// Unstructured maps, which represent custom resources.
+    Free,
+}
