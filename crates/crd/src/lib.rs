@@ -74,6 +74,8 @@
 //!   or a map becomes `nullable`.
 //! - A map becomes an object with `additionalProperties`. A `serde_json::Value` preserves unknown fields.
 //! - A type for integers or strings, such as k8s-openapi's `IntOrString`, is marked with `x-kubernetes-int-or-string`.
+//!   A `Quantity` also has the pattern of quantities, so kube-apiserver rejects an invalid quantity. Kubernetes' own types need the feature
+//!   `schemars` of `k8s-openapi`.
 //! - A set of scalars becomes a list of the list type `set`. [`Conditions`](pintle_meta::Conditions) become a list of the list type `map`.
 //! - Formats that kube-apiserver does not support, such as `uint32`, are removed, but the schema keeps the bounds of the
 //!   numbers.
@@ -96,6 +98,7 @@ mod build;
 mod columns;
 mod declaration;
 mod definition;
+mod quantity;
 mod schema_object;
 mod selectable;
 mod structural;

@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use crate::quantity;
 use crate::schema_object::{INT_OR_STRING, Object, PRESERVE, SchemaError, object};
 use crate::union::{merge, optional_union, union};
 
@@ -89,7 +90,9 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
         settings.meta_schema = None;
         settings.inline_subschemas = true;
     });
-    convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    quantity::restrict_quantities::<T>(&mut schema);
+    convert(schema, "")
 }
 
 /// Converts the schema of a list item or a map value at `path`, which error messages contain.
@@ -161,6 +164,7 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
             convert_union(&mut schema, key, alternatives, path)?;
         }
     }
+    quantity::add_alternatives(&mut schema);
     finish(&mut schema);
     Ok(schema)
 }

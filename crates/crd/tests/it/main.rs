@@ -4,6 +4,7 @@
 mod attributes;
 mod derived;
 mod panics;
+mod quantities;
 mod recorded;
 mod schemas;
 mod shapes;
