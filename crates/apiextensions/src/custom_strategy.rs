@@ -138,14 +138,12 @@ impl CustomStrategy {
     }
 
     /// Converts an object with the definition's webhook. Returns `None` if there is no webhook, or if the converted
-    /// object is not available yet.
+    /// object is not available yet. If the conversion fails, returns `None`, and the request fails.
     fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
-        let (webhook, _) = self.versions.conversion.as_ref().filter(|_| from != to)?;
-        let mut converted = Json::clone(&*self.calls.as_ref()?.find_conversion(webhook, object, from, to)?);
-        if let Some(version) = object["metadata"].get("resourceVersion") {
-            metadata_mut(&mut converted).set("resourceVersion", version.clone());
-        }
-        Some(converted)
+        self.convert(object, from, to).unwrap_or_else(|why| {
+            self.calls.iter().for_each(|calls| calls.fail_conversion(why.clone()));
+            None
+        })
     }
 
     fn status_scale_errors(&self, object: &Json) -> Option<FieldError> {
@@ -208,8 +206,15 @@ pub(super) fn published(version: &Json) -> Json {
 pintle_meta::debug_struct!(CustomStrategy |self| { version = self.versions.api_versions.get(self.index), .. });
 
 impl Conversion for CustomStrategy {
-    fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
-        self.convert_by_webhook(object, from, to)
+    fn convert(&self, object: &Json, from: &str, to: &str) -> Result<Option<Json>, String> {
+        let Some((webhook, _)) = self.versions.conversion.as_ref().filter(|_| from != to) else { return Ok(None) };
+        let Some(calls) = &self.calls else { return Ok(None) };
+        let Some(converted) = calls.find_conversion(webhook, object, from, to).transpose()? else { return Ok(None) };
+        let mut converted = Json::clone(&*converted);
+        if let Some(version) = object["metadata"].get("resourceVersion") {
+            metadata_mut(&mut converted).set("resourceVersion", version.clone());
+        }
+        Ok(Some(converted))
     }
 
     fn schema(&self, api_version: &str, kind: &str) -> Option<Schema> {

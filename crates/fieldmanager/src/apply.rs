@@ -43,7 +43,8 @@ pub enum ApplyError {
     /// Status 409: the apply would change fields that other managers own.
     #[error("{0}")]
     Conflicts(Conflicts),
-    /// Status 500 without a reason: the configuration does not match the schema.
+    /// Status 500 without a reason: the configuration does not match the schema, or the conversion of the object to a
+    /// manager's version failed.
     #[error("{0}")]
     Typed(String),
 }
@@ -133,11 +134,11 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     let mut managers =
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
-    cover_atomic_values(&mut managers, ctx);
+    cover_atomic_values(&mut managers, live, ctx).map_err(ApplyError::Typed)?;
     if managers.0.is_empty() {
         // If no field has an owner yet, make the manager `before-first-apply` the owner of all existing fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
-        record(&mut managers, &ctx.schema.empty(), live, &before);
+        record(&mut managers, &ctx.schema.empty(), live, &before).map_err(ApplyError::Typed)?;
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
@@ -204,10 +205,13 @@ fn run(
     let time = last.as_ref().and_then(|managed| managed.time.clone());
     managers.0.insert(id.clone(), Managed { api_version: ctx.api_version.into(), set, time });
     let object = match last {
-        Some(last) if !last.set.is_empty() && ctx.serves(&last.api_version) => prune(merged, &last, &managers, ctx),
+        Some(last) if !last.set.is_empty() && ctx.serves(&last.api_version) => {
+            let failed = |why| ApplyError::Typed(format!("failed to prune fields: {why}"));
+            prune(merged, &last, &managers, ctx).map_err(failed)?
+        }
         _ => merged,
     };
-    let found = Differences::between(live, &object, &managers, ctx);
+    let found = Differences::between(live, &object, &managers, ctx).map_err(ApplyError::Typed)?;
     let (mut conflicts, mut bytes_left) = (Vec::new(), MAX_CONFLICTS_SIZE);
     let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
     let mut others: Vec<_> = managers.0.iter().filter(|(other, _)| **other != id).collect();
@@ -240,11 +244,14 @@ fn run(
 }
 
 /// Removes fields that the manager applied earlier and now omits, except fields that another manager owns.
-fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
+fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Result<Json, String> {
     // The paths in `last` are in the API version of the manager's last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
-    let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
-    pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
+    let failed = |why| format!("failed to convert merged object to last applied version: {why}");
+    let Some(converted) = view.converted(&merged).map_err(failed)? else { return Ok(merged) };
+    let Some(pruned) = prune_in(&view, &converted, last, managers, ctx)? else { return Ok(merged) };
+    let pruned = view.convert_back(&pruned)?.map(Cow::into_owned);
+    Ok(pruned.unwrap_or(merged))
 }
 
 fn prune_in(
@@ -253,7 +260,7 @@ fn prune_in(
     last: &Managed,
     managers: &Managers,
     ctx: &WriteContext<'_>,
-) -> Option<Json> {
+) -> Result<Option<Json>, String> {
     let ty = view.schema.root();
     let all = |value: &Json| field_set(ty, value).with_named_fields(Some(ty));
     let last = last.set.with_named_fields(Some(ty));
@@ -269,20 +276,36 @@ fn prune_in(
     let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
     for (version, owned) in first.into_iter().chain(rest) {
         let other = VersionView::of(ctx, version).unwrap_or_else(|| VersionView::own(ctx));
-        let convert =
-            |object: &Json| view.convert_back(object).and_then(|object| other.converted(&object).map(Cow::into_owned));
-        let kept = if own(version) {
-            keep_owned(ty, merged, &pruned, &owned)
-        } else {
-            let kept = keep_owned(other.schema.root(), &convert(merged)?, &convert(&pruned)?, &owned);
-            other.convert_back(&kept).and_then(|kept| view.converted(&kept).map(Cow::into_owned))?
+        if own(version) {
+            pruned = keep_owned(ty, merged, &pruned, &owned);
+            continue;
+        }
+        let convert = |name: &str, object: &Json| {
+            between(view, &other, object).map_err(|why| {
+                format!("failed add back owned items: failed to convert {name} object at version {version}: {why}")
+            })
         };
+        let (Some(converted), Some(converted_pruned)) = (convert("merged", merged)?, convert("pruned", &pruned)?)
+        else {
+            return Ok(None);
+        };
+        let kept = keep_owned(other.schema.root(), &converted, &converted_pruned, &owned);
+        let failed = |why| {
+            format!("failed add back dangling items: failed to convert pruned object to last applied version: {why}")
+        };
+        let Some(kept) = between(&other, view, &kept).map_err(failed)? else { return Ok(None) };
         pruned = kept;
     }
     // Keep fields without an owner, except for fields that the manager applied earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
-    Some(remove(ty, merged, &dangling.intersection(&last)))
+    Ok(Some(remove(ty, merged, &dangling.intersection(&last))))
+}
+
+/// Converts an object between the versions of two views.
+fn between(from: &VersionView<'_>, to: &VersionView<'_>, object: &Json) -> Result<Option<Json>, String> {
+    let Some(object) = from.convert_back(object)? else { return Ok(None) };
+    Ok(to.converted(&object)?.map(Cow::into_owned))
 }
 
 /// Adds the values of `merged` at the paths in `owned` to `pruned`.

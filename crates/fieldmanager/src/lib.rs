@@ -65,8 +65,13 @@ pub use tracking::track_update;
 
 /// Converts objects between the API versions of a kind, such as `apps/v1`.
 pub trait Conversion: fmt::Debug {
-    /// Converts an object from one version to another, or returns `None` if a version is not supported.
-    fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json>;
+    /// Converts an object from one version to another. Returns `None` if a version is not supported, or if the
+    /// converted object is not available yet and the caller repeats the write.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the conversion failed.
+    fn convert(&self, object: &Json, from: &str, to: &str) -> Result<Option<Json>, String>;
 
     /// Returns the schema of `kind` in another version. The default implementation supports only built-in kinds.
     fn schema(&self, api_version: &str, kind: &str) -> Option<Schema> {

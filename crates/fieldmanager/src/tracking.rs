@@ -27,7 +27,8 @@ use super::versions::{Differences, cover_atomic_values};
 ///
 /// As in kube-apiserver, all `managedFields` entries are cleared if a list contains an item that cannot be identified,
 /// such as an item without its key, or if a custom resource does not match its schema. Validation can still accept such
-/// a write, because the server restores the status first. The entries are also cleared if the default values of list
+/// a write, because the server restores the status first. All entries are also cleared if the conversion of an object to
+/// a manager's version fails. The entries are also cleared if the default values of list
 /// keys would use too much memory. The server cannot store an object with such large default values.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
@@ -57,10 +58,8 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
                 && is_identifiable(root, object)
                 && (!ctx.schema.is_custom() || schema_errors_except_duplicates(root, object).is_empty())
         };
-        if is_trackable(old) && is_trackable(new) {
-            record(&mut managers, old, new, ctx)
-        } else {
-            managers = Managers::default()
+        if !(is_trackable(old) && is_trackable(new) && record(&mut managers, old, new, ctx).is_ok()) {
+            managers = Managers::default();
         }
         managers.fold();
     }
@@ -68,10 +67,14 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
 }
 
 /// Makes the writing manager the only owner of all added and modified paths. Removes all owners of removed paths.
-pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
+///
+/// # Errors
+///
+/// Returns the reason if the conversion of an object to a manager's version fails.
+pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Result<(), String> {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
-    cover_atomic_values(managers, ctx);
-    let found = Differences::between(old, new, managers, ctx);
+    cover_atomic_values(managers, old, ctx)?;
+    let found = Differences::between(old, new, managers, ctx)?;
     found.remove_from_others(managers, None);
     let mut changed = found.own.into_changed();
     changed.subtract(&NEVER_TRACKED);
@@ -82,12 +85,13 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
         subresource: ctx.subresource.into(),
     };
     if changed.is_empty() {
-        return;
+        return Ok(());
     }
     let managed = managers.0.entry(id).or_insert_with(|| Managed::new(ctx.api_version));
     managed.set.extend(changed);
     managed.api_version = ctx.api_version.into();
     managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
+    Ok(())
 }
 
 pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {

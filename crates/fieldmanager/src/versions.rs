@@ -1,7 +1,7 @@
 //! Computes the changes of a write in each API version in which managers own fields.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pintle_json::Json;
@@ -20,19 +20,21 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    pub(super) fn between(old: &Json, new: &Json, managers: &Managers, ctx: &WriteContext<'_>) -> Self {
+    /// Fails if the conversion of an object to a manager's version fails.
+    pub(super) fn between(old: &Json, new: &Json, managers: &Managers, ctx: &WriteContext<'_>) -> Result<Self, String> {
         let mut others = BTreeMap::new();
         for version in managers.0.values().map(|managed| &managed.api_version) {
             if others.contains_key(version) {
                 continue;
             }
-            if let Some(view) = VersionView::of(ctx, version)
-                && let (Some(old), Some(new)) = (view.converted(old), view.converted(new))
-            {
+            let Some(view) = VersionView::of(ctx, version) else { continue };
+            let old = view.converted(old).map_err(|why| format!("failed to convert old object: {why}"))?;
+            let new = view.converted(new).map_err(|why| format!("failed to convert new object: {why}"))?;
+            if let (Some(old), Some(new)) = (old, new) {
                 others.insert(version.clone(), differences(&view.schema, &old, &new, ctx));
             }
         }
-        Self { own: differences(ctx.schema, old, new, ctx), others }
+        Ok(Self { own: differences(ctx.schema, old, new, ctx), others })
     }
 
     /// Returns the differences between the objects after their conversion to `api_version`. If the objects were not
@@ -59,8 +61,15 @@ impl Differences {
 }
 
 /// Adapts the owned paths to values that became atomic in a later schema. The owner of a part of such a value becomes
-/// an owner of the whole value. Each set is adapted to the schema of its own version.
-pub(super) fn cover_atomic_values(managers: &mut Managers, ctx: &WriteContext<'_>) {
+/// an owner of the whole value. Each set is adapted to the schema of its own version. As in kube-apiserver, this fails
+/// if the conversion of the live object to a manager's version fails.
+pub(super) fn cover_atomic_values(managers: &mut Managers, live: &Json, ctx: &WriteContext<'_>) -> Result<(), String> {
+    if ctx.conversion.is_some() {
+        let versions: BTreeSet<&str> = managers.0.values().map(|managed| managed.api_version.as_str()).collect();
+        for view in versions.into_iter().filter_map(|version| VersionView::of(ctx, version)) {
+            view.converted(live)?;
+        }
+    }
     let mut others: BTreeMap<String, Option<Arc<Schema>>> = BTreeMap::new();
     for Managed { api_version, set, .. } in managers.0.values_mut() {
         if api_version == ctx.api_version {
@@ -73,6 +82,7 @@ pub(super) fn cover_atomic_values(managers: &mut Managers, ctx: &WriteContext<'_
         });
         schema.iter().for_each(|schema| set.cover_atomic_values(schema.root()));
     }
+    Ok(())
 }
 
 /// Compares two objects of the same API version. Ignores fields that the write cannot change.
@@ -108,22 +118,26 @@ impl<'a> VersionView<'a> {
         Some(Self { schema: Cow::Owned(schema), ctx, version })
     }
 
-    pub(super) fn converted<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
+    pub(super) fn converted<'o>(&self, object: &'o Json) -> Converted<'o> {
         self.convert(object, self.ctx.api_version, self.version)
     }
 
-    pub(super) fn convert_back<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
+    pub(super) fn convert_back<'o>(&self, object: &'o Json) -> Converted<'o> {
         self.convert(object, self.version, self.ctx.api_version)
     }
 
-    fn convert<'o>(&self, object: &'o Json, from: &str, to: &str) -> Option<Cow<'o, Json>> {
+    fn convert<'o>(&self, object: &'o Json, from: &str, to: &str) -> Converted<'o> {
         if from == to {
-            return Some(Cow::Borrowed(object));
+            return Ok(Some(Cow::Borrowed(object)));
         }
         match self.ctx.conversion {
-            Some(conversion) => conversion.convert(object, from, to).map(Cow::Owned),
+            Some(conversion) => Ok(conversion.convert(object, from, to)?.map(Cow::Owned)),
             // Without a conversion, the fields have the same names in all versions.
-            None => Some(Cow::Borrowed(object)),
+            None => Ok(Some(Cow::Borrowed(object))),
         }
     }
 }
+
+/// A converted object, `None` if the object cannot be converted or is not converted yet, or the reason why the
+/// conversion failed.
+type Converted<'o> = Result<Option<Cow<'o, Json>>, String>;

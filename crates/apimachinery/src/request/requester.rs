@@ -118,6 +118,11 @@ impl Requester {
         if calls.has_missing() { Err(Failure::waiting()) } else { Ok(()) }
     }
 
+    /// Makes the request fail because a conversion that it needs has failed.
+    pub fn fail_conversion(&self, why: String) {
+        self.webhooks().into_iter().for_each(|calls| calls.fail_conversion(why.clone()));
+    }
+
     /// Returns the uid for a new object, which is the same for all attempts to process the request.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         match self.webhooks() {

@@ -138,15 +138,15 @@ impl WebhookCalls {
     }
 
     /// Returns the webhook's conversion of the object to the version `to`. The converted object does not contain the
-    /// original metadata. Returns `None` if the object has not been converted yet, or if the conversion failed. If the
-    /// result is `None`, the attempt must not write anything.
+    /// original metadata. Returns `None` if the object has not been converted yet, and the reason if the conversion
+    /// failed. If the result is `None`, the attempt must not write anything.
     pub fn find_conversion(
         &self,
         webhook: &Arc<ConversionWebhook>,
         object: &Json,
         from: &str,
         to: &str,
-    ) -> Option<Arc<Json>> {
+    ) -> Option<Result<Arc<Json>, String>> {
         let mut sent = object.clone();
         sent.set("apiVersion", from);
         sent.set("kind", webhook.kind.as_str());
@@ -155,18 +155,18 @@ impl WebhookCalls {
         }
         let mut calls = self.0.lock();
         match calls.conversions.get(&(to.to_owned(), sent.to_string())) {
-            Some(Ok(converted)) => Some(converted.clone()),
-            Some(Err(why)) => {
-                let why = why.clone();
-                calls.conversion_error.get_or_insert(why);
-                None
-            }
+            Some(result) => Some(result.clone()),
             None => {
                 let (webhook, from, to) = (webhook.clone(), from.to_owned(), to.to_owned());
                 calls.missing_conversions.push(MissingConversion { webhook, from, to, object: Arc::new(sent) });
                 None
             }
         }
+    }
+
+    /// Makes the request fail because a conversion that it needs has failed. Keeps an earlier error.
+    pub fn fail_conversion(&self, why: String) {
+        self.0.lock().conversion_error.get_or_insert(why);
     }
 
     /// Takes the conversions that were missing in the last attempt.

@@ -30,6 +30,15 @@ const MAX_ROUNDS: usize = 256;
 /// one object.
 const LARGEST_BATCH: usize = 1 << 20;
 
+/// The number of objects in a conversion review.
+#[derive(Clone, Copy)]
+enum Reviews {
+    /// All objects with the same source and target versions, as kube-apiserver converts a list.
+    Batch,
+    /// One object. In a write, the conversion of one object can fail although the write needs only the others.
+    One,
+}
+
 impl Registry {
     /// If any admission webhooks exist, allows the request to call them, and returns `true`.
     pub(crate) fn prepare_webhooks(&self, by: &Requester) -> bool {
@@ -62,7 +71,7 @@ impl Registry {
                 Ok(result) => return Ok(result),
                 Err(failure) => failure,
             };
-            if !self.settle(by).await? {
+            if !self.settle_reviews(by, Reviews::One).await? {
                 return Err(failure);
             }
             // Discard the warnings and annotations of this attempt, which may have processed unconverted objects. The
@@ -134,14 +143,18 @@ impl Registry {
     /// Calls the webhooks whose responses were missing in the last attempt. Returns `true` if any response was missing.
     /// Returns an error if a conversion that the attempt needed has failed.
     pub(crate) async fn settle(&self, by: &Requester) -> Outcome<bool> {
+        self.settle_reviews(by, Reviews::Batch).await
+    }
+
+    async fn settle_reviews(&self, by: &Requester, reviews: Reviews) -> Outcome<bool> {
         match by.check_conversions() {
             Ok(()) => Ok(false),
-            Err(failure) if failure.is_waiting() => self.call_missing(by).await.map(|()| true),
+            Err(failure) if failure.is_waiting() => self.call_missing(by, reviews).await.map(|()| true),
             Err(failure) => Err(failure),
         }
     }
 
-    async fn call_missing(&self, by: &Requester) -> Outcome<()> {
+    async fn call_missing(&self, by: &Requester, reviews: Reviews) -> Outcome<()> {
         let Some(calls) = by.webhooks() else { return Ok(()) };
         by.check_time()?;
         let (missing, wanted) = (calls.take_missing_calls(), calls.take_missing_conversions());
@@ -150,7 +163,7 @@ impl Registry {
                 // Drop the missing calls, because they contain unconverted objects. The next attempt calls these
                 // webhooks with converted objects.
                 drop(missing);
-                return self.convert(calls, wanted).await;
+                return self.convert(calls, wanted, reviews).await;
             }
             let answers = missing.into_iter().map(async |call| (call.clone(), self.call(call, by.deadline).await));
             for (call, answer) in join_all(answers).await {
@@ -163,30 +176,39 @@ impl Registry {
         Ok(())
     }
 
-    /// Requests conversions from the webhooks. A single call converts all objects with the same source and target
-    /// versions.
-    async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<MissingConversion>) {
-        let mut seen = HashSet::new();
+    /// Requests conversions from the webhooks.
+    async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<MissingConversion>, reviews: Reviews) {
+        let (mut seen, mut groups) = (HashSet::new(), Vec::new());
         wanted.retain(|wanted| seen.insert((wanted.to.clone(), wanted.object.to_string())));
         while let Some(first) = wanted.first().cloned() {
-            let alike = |other: &MissingConversion| {
-                other.webhook == first.webhook && (&other.from, &other.to) == (&first.from, &first.to)
+            let is_in_group = |other: &MissingConversion| match reviews {
+                Reviews::Batch => {
+                    other.webhook == first.webhook && (&other.from, &other.to) == (&first.from, &first.to)
+                }
+                Reviews::One => other.to == first.to && Arc::ptr_eq(&other.object, &first.object),
             };
-            let (group, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(alike);
+            let (group, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_in_group);
             wanted = others;
-            let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
-            let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
-            let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
-            // As in kube-apiserver, the timeout of a conversion does not depend on the timeout of the request.
-            let answer = self.call(call, None).await;
-            let versions = (first.from.as_str(), first.to.as_str());
-            match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {
-                Ok(converted) => group
-                    .iter()
-                    .zip(converted)
-                    .for_each(|(wanted, object)| calls.add_conversion(wanted, Ok(Arc::new(object)))),
-                Err(why) => group.iter().for_each(|wanted| calls.add_conversion(wanted, Err(why.clone()))),
-            }
+            groups.push(group);
+        }
+        join_all(groups.iter().map(|group| self.convert_group(calls, group))).await;
+    }
+
+    /// Requests the conversions of a group in a single review.
+    async fn convert_group(&self, calls: &WebhookCalls, group: &[MissingConversion]) {
+        let Some(first) = group.first() else { return };
+        let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
+        let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
+        let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
+        // As in kube-apiserver, the timeout of a conversion does not depend on the timeout of the request.
+        let answer = self.call(call, None).await;
+        let versions = (first.from.as_str(), first.to.as_str());
+        match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {
+            Ok(converted) => group
+                .iter()
+                .zip(converted)
+                .for_each(|(wanted, object)| calls.add_conversion(wanted, Ok(Arc::new(object)))),
+            Err(why) => group.iter().for_each(|wanted| calls.add_conversion(wanted, Err(why.clone()))),
         }
     }
 

@@ -29,6 +29,7 @@ mod in_process;
 mod kubeconfig;
 mod kubernetes;
 mod lists;
+mod managed_conversions;
 mod metadata_rules;
 mod mutations;
 mod nesting;

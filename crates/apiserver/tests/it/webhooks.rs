@@ -28,7 +28,7 @@ use crate::support::{self, CONFIG_MAPS, PATIENCE};
 /// Computes the `response` of a review from its `request`. If the response has no uid, the uid of the request is added.
 type Respond = Arc<dyn Fn(&Json) -> Json + Send + Sync>;
 
-struct Webhook {
+pub(super) struct Webhook {
     address: SocketAddr,
     ca_bundle: String,
     requests: Arc<Mutex<Vec<Json>>>,
@@ -36,7 +36,7 @@ struct Webhook {
 }
 
 impl Webhook {
-    async fn start(names: &[&str], respond: impl Fn(&Json) -> Json + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(names: &[&str], respond: impl Fn(&Json) -> Json + Send + Sync + 'static) -> Self {
         Self::start_with_gate(names, Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)), respond).await
     }
 
@@ -431,7 +431,7 @@ async fn webhook_receives_only_valid_reviews() {
 }
 
 /// Creates a definition with a conversion webhook. The version v1 has the field `spec.size`, and v2 has `spec.count`.
-async fn define_widgets(server: &ApiServer, webhook: &Webhook) {
+pub(super) async fn define_widgets(server: &ApiServer, webhook: &Webhook) {
     let version = |name: &str, field: &str, storage: bool| {
         let spec = json!({"type": "object", "properties": {field: {"type": "integer"}}});
         let status = json!({"type": "object", "properties": {"ready": {"type": "boolean"}}});
@@ -460,11 +460,11 @@ async fn define_widgets(server: &ApiServer, webhook: &Webhook) {
     assert!(served);
 }
 
-fn widgets(version: &str) -> String {
+pub(super) fn widgets(version: &str) -> String {
     format!("/apis/example.com/{version}/namespaces/default/widgets")
 }
 
-fn renamed(request: &Json) -> Json {
+pub(super) fn renamed(request: &Json) -> Json {
     let to = request.text("/desiredAPIVersion");
     let [old, new] = if to.ends_with("/v2") { ["size", "count"] } else { ["count", "size"] };
     let converted = request.list("/objects").map(|object| {

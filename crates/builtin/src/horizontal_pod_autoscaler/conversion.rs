@@ -18,12 +18,12 @@ const DEFAULT_SHARE: i64 = 80;
 pub(super) struct Autoscalers;
 
 impl Conversion for Autoscalers {
-    fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
-        match (from, to) {
+    fn convert(&self, object: &Json, from: &str, to: &str) -> Result<Option<Json>, String> {
+        Ok(match (from, to) {
             (OLD, NEW) => Some(to_new(object)),
             (NEW, OLD) => Some(to_old(object)),
             _ => None,
-        }
+        })
     }
 }
 

@@ -314,18 +314,19 @@ fn version_with_other_field_names_tracks_its_own_fields() {
     #[derive(Debug)]
     struct Autoscaler;
     impl pintle_fieldmanager::Conversion for Autoscaler {
-        fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
+        fn convert(&self, object: &Json, from: &str, to: &str) -> Result<Option<Json>, String> {
             let (old, new) = match (from, to) {
                 ("autoscaling/v1", "autoscaling/v2") => ("targetCPUUtilizationPercentage", "minReplicas"),
                 ("autoscaling/v2", "autoscaling/v1") => ("minReplicas", "targetCPUUtilizationPercentage"),
-                _ => return None,
+                _ => return Ok(None),
             };
             let mut object = object.clone();
-            let spec = object.get_mut("spec")?.as_object_mut()?;
-            if let Some(value) = spec.remove(old) {
+            if let Some(spec) = object.get_mut("spec").and_then(Json::as_object_mut)
+                && let Some(value) = spec.remove(old)
+            {
                 spec.insert(new, value);
             }
-            Some(object)
+            Ok(Some(object))
         }
     }
     let schema = |version| Schema::builtin(version, "HorizontalPodAutoscaler").unwrap();
@@ -335,8 +336,9 @@ fn version_with_other_field_names_tracks_its_own_fields() {
         |schema, version, manager| WriteContext { conversion: Some(&Autoscaler), ..context(schema, version, manager) };
     let mut first = object("autoscaling/v1", "targetCPUUtilizationPercentage", 1);
     track_update(None, &mut first, &with(&old_schema, "autoscaling/v1", "u1"));
-    let mut live =
-        pintle_fieldmanager::Conversion::convert(&Autoscaler, &first, "autoscaling/v1", "autoscaling/v2").unwrap();
+    let mut live = pintle_fieldmanager::Conversion::convert(&Autoscaler, &first, "autoscaling/v1", "autoscaling/v2")
+        .unwrap()
+        .unwrap();
     live["metadata"] = first["metadata"].clone();
     let applied = object("autoscaling/v2", "minReplicas", 2);
     let conflict = apply(Some(&live), &applied, false, &with(&new_schema, "autoscaling/v2", "m1")).unwrap_err();

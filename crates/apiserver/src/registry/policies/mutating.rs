@@ -169,7 +169,7 @@ fn invoke(
 pub(super) fn set_object(request: &mut AdmissionRequest<'_>, kind: &Kind, object: Json) {
     let own = request.target.kind.clone();
     let Some(new) = request.new.as_deref_mut() else { return };
-    *new = in_version(&object, kind, &own);
+    *new = in_version(&object, kind, &own, request.by);
     // As in kube-apiserver, an empty list of managed fields is treated as absent.
     if new.at("/metadata/managedFields").is_some_and(|fields| fields.is_null() || fields.is_empty()) {
         metadata_mut(new).unset("managedFields");

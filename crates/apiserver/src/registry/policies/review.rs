@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_admission::policy::{Candidate, Inputs, Matched, matches, name_of};
 use pintle_apimachinery::cluster::Cluster;
-use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::{Requester, Subresource};
 use pintle_authz::{Binding, BoundPolicies, BoundPolicy};
 use pintle_json::Json;
 use pintle_kinds::Kind;
@@ -154,7 +154,9 @@ impl<'a> Review<'a> {
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
         let own_type = self.own_type();
-        let converted = |object: &Json| if own_type.is_some() { object.clone() } else { convert(object, own, kind) };
+        let converted = |object: &Json| {
+            if own_type.is_some() { object.clone() } else { convert(object, own, kind, self.request.by) }
+        };
         Converted {
             review: self,
             object: self.object().map(converted),
@@ -167,23 +169,21 @@ impl<'a> Review<'a> {
 
 /// Returns the object in the version of the kind `to`. An object whose type differs from the type of the resource, such
 /// as a Scale, is not converted.
-pub(super) fn in_version(object: &Json, from: &Kind, to: &Kind) -> Json {
-    if object.text("/kind") == from.kind { convert(object, from, to) } else { object.clone() }
+pub(super) fn in_version(object: &Json, from: &Kind, to: &Kind, by: &Requester) -> Json {
+    if object.text("/kind") == from.kind { convert(object, from, to, by) } else { object.clone() }
 }
 
-fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
+fn convert(object: &Json, from: &Kind, to: &Kind, by: &Requester) -> Json {
     if from.group == to.group && from.version == to.version {
         return object.clone();
     }
     if from.strategy.openapi().is_some() {
         let (version, conversion) = (to.api_version(), from.strategy.conversion().or(to.strategy.conversion()));
-        let mut converted = match conversion.and_then(|webhook| webhook.convert(object, &from.api_version(), &version))
-        {
-            Some(converted) => converted,
-            // Without a webhook, a conversion only changes the version. The conversion keeps fields that the other
-            // version does not have.
-            None => object.clone(),
-        };
+        let converted = conversion.map(|webhook| webhook.convert(object, &from.api_version(), &version));
+        let converted = converted.transpose().map_err(|why| by.fail_conversion(why)).ok().flatten().flatten();
+        // Without a webhook, a conversion only changes the version. The conversion keeps fields that the other version
+        // does not have.
+        let mut converted = converted.unwrap_or_else(|| object.clone());
         converted.set("apiVersion", version);
         if conversion.is_some() {
             to.strategy.prune(&mut converted);

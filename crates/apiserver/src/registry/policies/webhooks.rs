@@ -222,7 +222,7 @@ fn mutated(
         return Err(PatchFailure::Call(format!("unsupported patch type {}", quoted(patch_type))));
     }
     let own = request.target.kind.clone();
-    let object = super::review::in_version(new, &own, kind);
+    let object = super::review::in_version(new, &own, kind, request.by);
     let schema = object_schema(kind, &object)?;
     let changed = operations.apply(&object, &schema).map_err(|error| Failure::internal(error.to_string()))?;
     let mut changed = match kind.origin() {
