@@ -45,6 +45,7 @@ use pintle_kinds::{Kind, Kinds};
 use pintle_meta::__private::{Mutex, RwLock};
 use pintle_serving::body_budget::BodyBudget;
 use pintle_serving::offload::OffloadPermits;
+use pintle_serving::webhook_client::LocalWebhooks;
 use pintle_storage::{Db, Draft, History, Interner};
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
@@ -68,6 +69,7 @@ pub(crate) struct Registry {
     authorizer: Arc<Authorizer>,
     policies: Policies,
     webhooks: Webhooks,
+    pub(crate) local_webhooks: LocalWebhooks,
     flows: Flows,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
@@ -108,6 +110,7 @@ impl Registry {
             authorizer: Arc::default(),
             policies: Policies::default(),
             webhooks: Webhooks::default(),
+            local_webhooks: LocalWebhooks::default(),
             flows: Flows::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),

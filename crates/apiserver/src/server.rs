@@ -26,6 +26,7 @@ use front::Front;
 use pintle_authz::{TokenFileError, Tokens};
 use pintle_meta::{ClientConfig, PemSource, Secret};
 use pintle_serving::tls;
+use pintle_serving::webhook_client::LocalWebhooks;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::runtime::{EnterGuard, Handle};
@@ -241,6 +242,12 @@ impl ApiServer {
     /// Returns the server's fault rules, for adding and removing rules.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
+    }
+
+    /// Returns the webhooks that the server calls without a socket. For the test kit.
+    #[doc(hidden)]
+    pub fn local_webhooks(&self) -> &LocalWebhooks {
+        &self.registry.local_webhooks
     }
 
     /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail, or pass again if `fails` is `false`.

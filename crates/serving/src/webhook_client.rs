@@ -1,6 +1,7 @@
 //! Sends reviews to webhooks over HTTPS, with the error messages of kube-apiserver.
 
 mod http_status;
+mod local;
 mod redirect;
 mod tls;
 
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::local::{LocalAnswer, LocalHandler, LocalWebhooks};
 use crate::offload;
 
 /// The maximum size of a response body from a webhook, in bytes.
@@ -109,10 +111,18 @@ async fn exchange(
     address: Option<SocketAddr>,
     timeout: Duration,
 ) -> Result<Arc<str>, String> {
-    let url = format!("{}?timeout={}s", target.url, timeout.as_secs());
+    received(&target.url, timeout, async |url| follow(target, url, review.into(), address).await).await
+}
+
+/// Sends a review with `exchange`, which receives the URL with its query, and returns the response body.
+async fn received(
+    url: &str,
+    timeout: Duration,
+    exchange: impl AsyncFnOnce(&str) -> Result<Exchanged, String>,
+) -> Result<Arc<str>, String> {
+    let url = format!("{url}?timeout={}s", timeout.as_secs());
     let failed = |why: &str| format!("Post {url:?}: {why}");
-    let exchange = follow(target, &url, review.into(), address);
-    let (status, content_type, body) = match tokio::time::timeout(timeout, exchange).await {
+    let (status, content_type, body) = match tokio::time::timeout(timeout, exchange(&url)).await {
         Ok(answer) => answer.map_err(|why| failed(&why))?,
         Err(_) => return Err(failed("context deadline exceeded")),
     };
@@ -123,13 +133,16 @@ async fn exchange(
     }
 }
 
+/// The status, the content type and the body of a response.
+type Exchanged = (StatusCode, String, Bytes);
+
 /// Sends a POST request and follows redirects, like Go.
 async fn follow(
     target: &WebhookTarget,
     url: &str,
     body: Bytes,
     address: Option<SocketAddr>,
-) -> Result<(StatusCode, String, Bytes), String> {
+) -> Result<Exchanged, String> {
     let (mut uri, mut method, mut address) = (parse(url)?, Method::POST, address);
     for _ in 0..=MAX_REDIRECTS {
         let sent = if method == Method::POST { body.clone() } else { Bytes::new() };
@@ -146,13 +159,17 @@ async fn follow(
             }
             continue;
         }
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let content_type = content_type.unwrap_or_default().to_owned();
+        let content_type = content_type(&response);
         let body = Limited::new(response.into_body(), LONGEST_RESPONSE).collect().await;
         drop(connection);
         return Ok((status, content_type, body.map_err(|error| words(&*error))?.to_bytes()));
     }
     Err(format!("stopped after {MAX_REDIRECTS} redirects"))
+}
+
+fn content_type<B>(response: &Response<B>) -> String {
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.unwrap_or_default().to_owned()
 }
 
 fn parse(url: &str) -> Result<Uri, String> {
@@ -185,8 +202,15 @@ async fn request(
     let stream = stream.map_err(|error| tls::words(&error, &name))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| words(&error))?;
     let connection = AbortOnDropHandle::new(tokio::spawn(connection));
+    let request = unsent(uri, method, body)?;
+    let response = sender.send_request(request).await.map_err(|error| words(&error))?;
+    Ok((connection, response))
+}
+
+/// Returns a request with the headers of kube-apiserver.
+fn unsent(uri: &Uri, method: Method, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let authority = uri.authority().map_or(host, |authority| authority.as_str());
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -194,10 +218,8 @@ async fn request(
         .header(USER_AGENT, "kube-apiserver-admission")
         .header(ACCEPT, "application/json, */*")
         .header(CONTENT_TYPE, "application/json")
-        .body(Full::new(body))
-        .map_err(|error| error.to_string())?;
-    let response = sender.send_request(request).await.map_err(|error| words(&error))?;
-    Ok((connection, response))
+        .body(Full::new(body));
+    request.map_err(|error| error.to_string())
 }
 
 /// Returns Go's message for a failed connection attempt.

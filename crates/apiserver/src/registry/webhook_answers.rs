@@ -13,7 +13,7 @@ use pintle_apimachinery::request::Requester;
 use pintle_json::json;
 use pintle_kinds::Kind;
 use pintle_serving::offload;
-use pintle_serving::webhook_client::{self, WebhookTarget};
+use pintle_serving::webhook_client::WebhookTarget;
 use tokio::time::Instant;
 
 use super::Registry;
@@ -54,7 +54,8 @@ impl Registry {
     /// unknown address.
     pub(crate) fn unknown_service<'a>(&self, client: &'a WebhookClient) -> Option<&'a str> {
         let service = client.service.as_str();
-        (!service.is_empty() && !self.config.services.contains_key(service)).then_some(service)
+        let is_known = || self.config.services.contains_key(service) || self.local_webhooks.contains(&client.url);
+        (!service.is_empty() && !is_known()).then_some(service)
     }
 
     /// Calls `attempt` until no webhook responses are missing. Between two attempts, calls the webhooks whose responses
@@ -224,7 +225,7 @@ impl Registry {
         let review = with_uid(&call.review, &uid);
         let WebhookClient { url, ca_bundle, .. } = &*call.client;
         let target = WebhookTarget { url: url.clone(), ca_bundle: ca_bundle.clone() };
-        WebhookAnswer { uid, body: webhook_client::send(target, review, address, timeout).await }
+        WebhookAnswer { uid, body: self.local_webhooks.send(target, review, address, timeout).await }
     }
 }
 
