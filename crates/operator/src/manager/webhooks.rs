@@ -24,14 +24,17 @@ use crate::install::{Installer, order_of};
 const DRAIN: Duration = Duration::from_secs(5);
 
 pub(super) struct Setup {
-    address: SocketAddr,
+    /// The address on which the manager serves the webhooks. `None` in the test kit, which needs no server.
+    address: Option<SocketAddr>,
     files: CertificateFiles,
     webhooks: Webhooks,
+    /// The reason why the readiness check fails, or `None` after the webhooks are registered.
+    problem: Waits,
 }
 
 impl Setup {
     pub(super) fn use_free_port(&mut self) {
-        self.address = (Ipv4Addr::LOCALHOST, 0).into();
+        self.address = Some((Ipv4Addr::LOCALHOST, 0).into());
     }
 }
 
@@ -42,7 +45,6 @@ pub(super) struct Served {
     /// The definitions with a conversion webhook, and their clusters. The CA certificates are part of the definitions.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
     version: Option<String>,
-    /// The reason why the readiness check fails, or `None` after the webhooks are registered.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
@@ -77,6 +79,9 @@ impl Manager {
     /// of the webhooks. Without `publishNotReadyAddresses`, the manager could never become ready. The manager becomes
     /// ready after its caches are filled, and filling the caches requires working conversion webhooks.
     ///
+    /// In a `Kit` of `pintle-testkit`, the embedded server calls the webhooks without a socket. The manager then ignores
+    /// `address` and `certificate`.
+    ///
     /// # Examples
     ///
     /// ```
@@ -110,19 +115,34 @@ impl Manager {
         certificate: impl Into<CertificateFiles>,
         webhooks: Webhooks,
     ) -> Self {
-        self.webhooks = Some(Setup { address: address.into(), files: certificate.into(), webhooks });
+        let problem = Waits::default();
+        set(&problem, Some("waits for the registration".into()));
+        self.webhooks = Some(Setup { address: Some(address.into()), files: certificate.into(), webhooks, problem });
         self
+    }
+
+    /// Returns the webhooks, and a function that returns whether they are registered. The manager then registers the
+    /// webhooks without serving them, and reads no certificate. For the test kit.
+    #[doc(hidden)]
+    pub fn unserved_webhooks(&mut self) -> Option<(Webhooks, impl Fn() -> bool + Send + Sync + use<>)> {
+        let setup = self.webhooks.as_mut()?;
+        (setup.address, setup.files.authority) = (None, None);
+        let problem = setup.problem.clone();
+        Some((setup.webhooks.clone(), move || problem.lock().is_none()))
     }
 
     /// Starts the webhook server and adds the conversion webhooks to the CustomResourceDefinitions.
     pub(super) async fn serve_webhooks(&mut self, stop: &CancellationToken) -> Result<Option<Served>, OperatorError> {
-        let Some(Setup { address, files, webhooks }) = self.webhooks.take() else { return Ok(None) };
+        let Some(Setup { address, files, webhooks, problem }) = self.webhooks.take() else { return Ok(None) };
         let ca_bundle = if webhooks.has_endpoint() {
             files.read_authority().map_err(WebhookServerError::from)?
         } else {
             Vec::new()
         };
-        let server = WebhookServer::bind(address, files.clone(), webhooks.clone()).await?;
+        let server = match address {
+            Some(address) => Some(WebhookServer::bind(address, files.clone(), webhooks.clone()).await?),
+            None => None,
+        };
         let mut converted = Vec::new();
         let own = self.definitions.iter_mut().map(|definition| (&self.cluster, definition));
         let others = self.other_definitions.iter_mut().map(|(cluster, definition)| (&*cluster, definition));
@@ -132,8 +152,6 @@ impl Manager {
             }
         }
         let version = self.package_version();
-        let problem = Waits::default();
-        set(&problem, Some("waits for the registration".into()));
         let shown = problem.clone();
         self.ready_checks.push((
             "webhooks".into(),
@@ -144,7 +162,12 @@ impl Manager {
         ));
         let (close, token) = (CancellationToken::new(), stop.clone());
         let closed = close.clone();
-        let server = tokio::spawn(async move { server.run(&closed).await });
+        let server = tokio::spawn(async move {
+            match server {
+                Some(server) => server.run(&closed).await,
+                None => closed.cancelled().await,
+            }
+        });
         let stopped = tokio::spawn(async move {
             token.cancelled().await;
             Instant::now()
