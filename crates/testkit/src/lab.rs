@@ -2,6 +2,7 @@
 
 mod process;
 mod steady;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,9 +19,11 @@ use pintle_restreq::{Api, TransportLayer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::process::Process;
+use self::webhooks::Replicas;
 use crate::journal::Journal;
 use crate::request::SentRequest;
 use crate::state::{Baseline, State};
@@ -50,6 +53,7 @@ pub struct Lab<W = ()> {
     seed: u64,
     baseline: Baseline,
     processes: Mutex<BTreeMap<String, Process>>,
+    replicas: Arc<Replicas>,
     /// The rules that were added with [`fail`](Self::fail), and their descriptions for reports.
     rules: Mutex<Vec<(RuleId, String)>>,
 }
@@ -80,6 +84,9 @@ impl<W: World> Lab<W> {
             server.load(manifests).map_err(|error| Violation::Start(Box::new(error)))?;
         }
         server.settle().await;
+        let replicas = Arc::new(Replicas::default());
+        let found = replicas.clone();
+        server.local_webhooks().set(move |url| found.handler(url));
         let world = W::default();
         Ok(Self {
             baseline: Baseline::of(&server),
@@ -93,6 +100,7 @@ impl<W: World> Lab<W> {
             settings,
             seed,
             processes: Mutex::default(),
+            replicas,
             rules: Mutex::default(),
         })
     }
@@ -162,8 +170,8 @@ impl<W: World> Lab<W> {
     }
 
     /// Creates an object as the user. The lab retries the request until the server accepts it. A retry can be necessary
-    /// because the operator must first install the CustomResourceDefinition. An object without a namespace is created
-    /// in `default`.
+    /// because the operator must first install the CustomResourceDefinition. If the operator has webhooks, the lab sends
+    /// the first request after their registration. An object without a namespace is created in `default`.
     ///
     /// # Errors
     ///
@@ -261,8 +269,9 @@ impl<W: World> Lab<W> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
 
-    /// Retries a request of the user until it succeeds, for at most [`LIMIT`] in total. Immediately returns the
-    /// operator's error if all processes have ended and one of them failed.
+    /// Retries a request of the user until it succeeds, for at most [`LIMIT`] in total. Waits until the webhooks of the
+    /// operator are registered, as a user waits until an operator is ready. Immediately returns the operator's error if
+    /// all processes have ended and one of them failed.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -271,10 +280,16 @@ impl<W: World> Lab<W> {
         let start = Instant::now();
         let mut observed = "it has not ended yet".to_owned();
         let repeated = async {
+            // Let a process that has just been started create its manager, which contains the webhooks.
+            yield_now().await;
             loop {
-                match request().await {
-                    Ok(done) => return Ok(done),
-                    Err(error) => observed = error.to_string(),
+                if self.replicas.are_unregistered() {
+                    observed = "the operator has not registered its webhooks".into();
+                } else {
+                    match request().await {
+                        Ok(done) => return Ok(done),
+                        Err(error) => observed = error.to_string(),
+                    }
                 }
                 self.check_running()?;
                 sleep(interval(start.elapsed())).await;

@@ -75,6 +75,15 @@
 //! simulated. [`Time::now`](pintle_meta::Time::now) returns the simulated time, which is also the time of the server. A
 //! killed process sends no further requests, but threads that it has started keep running.
 //!
+//! The server calls the [webhooks](pintle_operator::Manager::webhooks) of the operator without a socket, so no port and
+//! no certificate are necessary. A registered webhook belongs to the operator if the path of its URL is the path of one
+//! of the operator's webhooks. The Service or the host of the URL can have any name. The running processes, including
+//! standbys, answer the calls in turn. While no process runs, the calls fail with `connection refused`, so the failure
+//! policy of the webhook applies. If a process is killed during a call, the call fails, too. Faults and disturbances do
+//! not affect the calls. The steps of the user, and [`Lab::create`], wait until the webhooks are registered. To test
+//! the certificate and the server of the webhooks, run the manager in a `Cluster::embedded()` with an
+//! `Endpoint::url`.
+//!
 //! # Guarantees
 //!
 //! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, runs with the
@@ -85,7 +94,6 @@
 //!   number of requests. If the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the
 //!   check. A check hangs only if the operator blocks its thread.
 //! - Operators in a run do not serve probes, metrics or a debug page, because parallel runs would use the same port.
-//!   Operators in a run serve webhooks on a free port.
 //! - A check fails if reconciliations fail in a run without disturbances, unless [`Kit::may_fail`] allows the failures.
 //!   Violations include the errors that the operator has reported.
 //! - If all processes have ended and one of them failed, a test that is waiting fails immediately with the operator's

@@ -53,13 +53,14 @@ impl<W: World> Lab<W> {
             .map_err(|error| Violation::Start(Box::new(error)))?;
         let stop = CancellationToken::new();
         let (operator, world, journal) = (self.operator.clone(), self.world.clone(), self.journal.clone());
-        let (token, own_link) = (stop.clone(), link.clone());
+        let (token, own_link, replicas) = (stop.clone(), link.clone(), self.replicas.clone());
         let running = self.journal.running(&name);
         let run = async move {
             let _running = running;
             // Do not serve probes, metrics or a debug page, because parallel runs would use the same port.
             let running = async {
-                let manager = operator(cluster.clone(), world).without_server();
+                let mut manager = operator(cluster.clone(), world).without_server();
+                let _serving = replicas.serve(&mut manager, &own_link.dead);
                 journal.report(&own_link.process, Reporter::of(&manager));
                 manager.run(&token).await
             };

@@ -48,7 +48,7 @@ impl Website {
     }
 }
 
-async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+pub(crate) async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply(config_map(&site)).await?;
     cx.apply_status(Status { url: url(&site), conditions: cx.ready("Published") }).await?;
     Ok(Action::await_change())
