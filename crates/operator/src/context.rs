@@ -135,6 +135,10 @@ impl<K: Resource> Context<K> {
         &self.shared.recorder
     }
 
+    fn is_reconciled(&self, uid: &str) -> bool {
+        self.call.object.as_ref().is_some_and(|object| object.uid() == uid)
+    }
+
     fn applied<R>(&self, with: impl FnOnce(&mut Applied) -> R) -> R {
         with(&mut self.all_applied().lock())
     }

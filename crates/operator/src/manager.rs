@@ -6,6 +6,7 @@ mod definitions;
 mod registered;
 mod replicas;
 mod run;
+mod waits;
 #[cfg(feature = "webhook")]
 mod webhooks;
 

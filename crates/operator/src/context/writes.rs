@@ -486,10 +486,6 @@ impl<K: Resource> Context<K> {
         self.owner_reference().ok_or_else(|| self.gone())
     }
 
-    pub(super) fn is_reconciled(&self, uid: &str) -> bool {
-        self.call.object.as_ref().is_some_and(|object| object.uid() == uid)
-    }
-
     pub(super) fn gone(&self) -> ReconcileError {
         let key: &ObjectKey = self.key();
         ReconcileError::new(format!("{} {key:?} no longer exists", K::KIND))

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Manager;
-use super::run::{Waits, set};
+use super::waits::{Waits, set};
 use crate::Result;
 use crate::error::OperatorError;
 use crate::install::Installer;

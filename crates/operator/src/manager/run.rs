@@ -7,20 +7,19 @@ use std::time::{Duration, SystemTime};
 
 use pintle_controller::{Manager as Engine, ManagerError, ManagerStatus, leader_events};
 use pintle_leaderelect::LeaderElectionConfig;
-use pintle_meta::__private::{Mutex, is_dns_subdomain};
+use pintle_meta::__private::is_dns_subdomain;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Manager;
 use super::replicas::Sharded;
+use super::waits::{Waits, set};
 use crate::controller::Surroundings;
 use crate::debug::Debug;
 use crate::error::OperatorError;
 use crate::serve::{self, Page};
 use crate::{Result, leader_service};
-
-pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
     /// Runs the manager until the `stop` token is cancelled or a component of the manager fails. If the manager has
@@ -229,10 +228,6 @@ fn operator_error(error: ManagerError) -> OperatorError {
 }
 
 type Server = AbortOnDropHandle<()>;
-
-pub(super) fn set(waits: &Waits, reason: Option<String>) {
-    *waits.lock() = reason;
-}
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Manager;
 use super::definitions::{Installations, Progress, Registration, Reporter};
 use super::registered::{Authority, Registered, apply};
-use super::run::{Waits, set};
+use super::waits::{Waits, set};
 use crate::error::OperatorError;
 use crate::install::{Installer, order_of};
 
