@@ -33,6 +33,8 @@ pub(crate) struct Journal {
 struct Inner {
     requests: Vec<SentRequest>,
     leases: Vec<LeaseWrite>,
+    /// The index of each request that the server answered with the status 403, and the message of the response.
+    forbidden: Vec<(usize, String)>,
     last_activity: Instant,
     is_flooded: bool,
     /// The start of the current second on the paused clock, and the number of requests before this second.
@@ -77,6 +79,7 @@ impl Journal {
         let inner = Inner {
             requests: Vec::new(),
             leases: Vec::new(),
+            forbidden: Vec::new(),
             last_activity: Instant::now(),
             is_flooded: false,
             second: (Instant::now(), 0),
@@ -167,6 +170,25 @@ impl Journal {
         if request.is_activity() {
             inner.last_activity = Instant::now();
         }
+    }
+
+    pub(crate) fn forbidden(&self, index: usize, message: String) {
+        self.inner.lock().forbidden.push((index, message));
+    }
+
+    /// Returns the first request for each verb, resource and namespace that the server rejected because `user` lacks a
+    /// permission. Omits other responses with the status 403, such as those of admission or of injected faults, because
+    /// their messages do not name the user.
+    pub(crate) fn denied(&self, user: &str) -> Vec<SentRequest> {
+        let (inner, user) = (self.inner.lock(), format!("{user:?}"));
+        let mut denied = Vec::<SentRequest>::new();
+        for (index, _) in inner.forbidden.iter().filter(|(_, message)| message.contains(&user)) {
+            let request = &inner.requests[*index];
+            if !denied.iter().any(|known| known.is_same(request, false)) {
+                denied.push(request.clone());
+            }
+        }
+        denied
     }
 
     pub(crate) fn lease_written(&self, process: &str, lease: &Value) {

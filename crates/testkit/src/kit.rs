@@ -61,7 +61,8 @@ impl<W: World> Kit<W> {
             quiet: Duration::from_secs(30),
             limit: Duration::from_secs(1_800),
             stall_limit: Duration::from_secs(60),
-            permissions: None,
+            role: None,
+            may_lack: BTreeSet::new(),
             may_fail: BTreeSet::new(),
         };
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
@@ -152,13 +153,14 @@ impl<W: World> Kit<W> {
     /// # Errors
     ///
     /// Returns the error of the test. Returns [`Violation::UnusedRule`] if a rule of [`Lab::fail`](crate::Lab::fail)
-    /// did not affect any request.
+    /// did not affect any request. Returns [`Violation::Forbidden`] if the operator is [restricted](Self::restricted) to a
+    /// role that does not allow one of its requests.
     ///
     /// # Panics
     ///
     /// Panics if the test panics.
     pub fn run<R: Send>(&self, test: impl AsyncFnOnce(&Lab<W>) -> Result<R, Violation> + Send) -> Result<R, Violation> {
-        runs::one(self.settings.stall_limit, async |journal| {
+        runs::one(&self.settings, async |journal| {
             let lab = self.lab(0, journal).await?;
             lab.start()?;
             let result = test(&lab).await?;

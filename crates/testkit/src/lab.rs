@@ -80,8 +80,8 @@ impl<W: World> Lab<W> {
         client.user_agent = Some(crate::OWN_AGENT.into());
         let user = Cluster::connect(ClusterConfig { client: Some(client), transport, ..ClusterConfig::default() })
             .map_err(|error| Violation::Start(Box::new(error)))?;
-        if let Some((_, manifests)) = &settings.permissions {
-            server.load(manifests).map_err(|error| Violation::Start(Box::new(error)))?;
+        if let Some(role) = &settings.role {
+            server.load(&role.to_string()).map_err(|error| Violation::Start(Box::new(error)))?;
         }
         server.settle().await;
         let replicas = Arc::new(Replicas::default());

@@ -84,6 +84,13 @@ impl SentRequest {
         target(self) == target(other) && (!with_name || self.is_event() || self.name == other.name)
     }
 
+    /// Returns the verb and the resource that a role must contain, such as `patch` and `websites/status`.
+    pub(crate) fn permission(&self) -> (String, String) {
+        let verb = self.verb.map(|verb| verb.to_string()).unwrap_or_default();
+        let slash = if self.subresource.is_empty() { "" } else { "/" };
+        (verb, format!("{}{slash}{}", self.resource, self.subresource))
+    }
+
     /// Returns `true` if the request is a create, an update, a patch or a deletion.
     pub fn is_write(&self) -> bool {
         use RequestVerb::{Get, List, Watch};
@@ -105,7 +112,7 @@ impl SentRequest {
         self.verb.is_none() || self.resource == "customresourcedefinitions" && !self.is_write()
     }
 
-    fn is_event(&self) -> bool {
+    pub(crate) fn is_event(&self) -> bool {
         is_event(&self.group, &self.resource)
     }
 

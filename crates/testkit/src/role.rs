@@ -14,8 +14,11 @@ type Rules = BTreeMap<Target, BTreeSet<String>>;
 /// A ServiceAccount with the roles and bindings that allow a set of recorded requests. The `Display` implementation
 /// writes YAML for `kubectl apply`.
 ///
-/// The role contains only permissions that a recorded request needed. The recorded requests should therefore include
-/// deletions and conflicts, like the requests during [`survives_chaos`](crate::Kit::survives_chaos).
+/// The role contains only permissions that a recorded request needed, and a few permissions that the same operator needs
+/// in other runs, such as `patch` for repeated Events. The steps of the kit should therefore include changes and
+/// deletions. To find missing permissions, run a check with more requests under the role, such as
+/// `kit.restricted(&role).survives_chaos(seeds(8))`. The check returns
+/// [`Violation::Forbidden`](crate::Violation::Forbidden) if the role does not allow a request.
 ///
 /// Some clusters, such as OpenShift, run the admission plugin `OwnerReferencesPermissionEnforcement`. The embedded
 /// server does not run this admission plugin, but the role contains the following permissions for the plugin:
@@ -58,10 +61,7 @@ impl LeastRole {
             }
             let is_local = request.is_lease() || !is_global;
             let rules = role.rules(if is_local { &request.namespace } else { "" });
-            let resource = match request.subresource.as_str() {
-                "" => request.resource.clone(),
-                subresource => format!("{}/{subresource}", request.resource),
-            };
+            let (_, resource) = request.permission();
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
             // To install a definition, the operator lists definitions. In another run, the definition may not be
@@ -73,6 +73,10 @@ impl LeastRole {
             // because in another run, the object may not exist.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
+            }
+            // A repeated Event patches the Event that its first occurrence created.
+            if request.verb == Some(RequestVerb::Create) && request.is_event() {
+                verbs.insert(RequestVerb::Patch.to_string());
             }
             let is_owner_changed = |change: &String| change.starts_with(".metadata.ownerReferences");
             if request.changes.iter().any(is_owner_changed) {
@@ -94,6 +98,10 @@ impl LeastRole {
             "" => &mut self.cluster,
             namespace => self.namespaces.entry(namespace.into()).or_default(),
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns the ServiceAccount's user name.

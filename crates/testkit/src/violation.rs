@@ -127,6 +127,18 @@ pub enum Violation {
         errors: Vec<String>,
     },
     /// The operator did not send the request at which it should have crashed, although it sent the request in the run
+    /// In a run that is [restricted](crate::Kit::restricted) to a role, the server rejected requests because the role does
+    /// not allow them. The check returns this violation even if the operator tolerates or only logs the rejections. If the
+    /// role lacks a permission on purpose, use [`Kit::may_lack`](crate::Kit::may_lack).
+    #[error("{what}: the role of {name} does not allow the operator's requests (`Kit::may_lack` accepts a missing permission):{}", lines(.requests))]
+    Forbidden {
+        /// A description of the disturbance.
+        what: String,
+        /// The name of the role.
+        name: String,
+        /// The first rejected request for each verb, resource and namespace.
+        requests: Vec<SentRequest>,
+    },
     /// without a crash. The check could not test this crash, probably because the operator is not deterministic.
     #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
     NoCrash {
@@ -172,7 +184,7 @@ impl Violation {
             Self::NotSteady { what: text, .. }
             | Self::NotInTime { what: text, .. }
             | Self::Ended { cause: text, .. } => *text = format!("{text} ({disturbance})"),
-            Self::FailedCalls { what, .. } => *what = disturbance.into(),
+            Self::FailedCalls { what, .. } | Self::Forbidden { what, .. } => *what = disturbance.into(),
             _ => {}
         }
         self

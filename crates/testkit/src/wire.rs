@@ -13,7 +13,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use http::header::USER_AGENT;
 use http::request::Parts;
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::{ApiServer, RequestVerb};
 use pintle_meta::__private::Mutex;
@@ -208,6 +208,10 @@ impl Link {
         }
         let (head, body) = answer.into_parts();
         let body = body.collect().await?.to_bytes();
+        if code == StatusCode::FORBIDDEN.as_u16() {
+            let status: Value = serde_json::from_slice(&body).unwrap_or_default();
+            self.journal.forbidden(index, status["message"].as_str().unwrap_or_default().into());
+        }
         let has_written = self.server.resource_version() != revision;
         if sent.is_write() && sent.is_lease() && has_written {
             self.record_lease(sent, &uri, &request_body, &body).await;

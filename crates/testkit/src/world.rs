@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
-use pintle_meta::Impersonate;
 use pintle_operator::Manager;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::role::LeastRole;
 
 /// State outside of the cluster that an operator changes, such as a DNS zone. Each run creates a new world with
 /// [`Default`]. All clones of a world must share the same state, as with an `Arc<Mutex<T>>`.
@@ -39,7 +40,8 @@ pub(crate) struct Settings {
     pub(crate) limit: Duration,
     pub(crate) stall_limit: Duration,
     pub(crate) may_fail: BTreeSet<String>,
-    /// The user for the operator's requests, and the manifests of its roles. `None` gives the operator the permissions
-    /// of an administrator.
-    pub(crate) permissions: Option<(Impersonate, String)>,
+    /// The role to which the operator is restricted. `None` gives the operator the permissions of an administrator.
+    pub(crate) role: Option<LeastRole>,
+    /// The verbs and resources that the role may lack.
+    pub(crate) may_lack: BTreeSet<(String, String)>,
 }

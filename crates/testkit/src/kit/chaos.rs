@@ -150,7 +150,7 @@ impl<W: World> Kit<W> {
         runs::all(&seeds, |seed| {
             let script = Script::new(*seed, kind, self.steps.len(), undisturbed.replicas, &undisturbed.views());
             let disturbed = async |journal| self.disturbed(*seed, &script, &undisturbed, journal).await;
-            let report = runs::block_on(self.settings.stall_limit, disturbed);
+            let report = runs::block_on(&self.settings, disturbed);
             let report = report.map_err(|violation| violation.with_disturbance(&script.to_string()))?;
             total.lock().add(report);
             Ok(())

@@ -133,7 +133,7 @@ impl<W: World> Kit<W> {
     /// Runs the operator without disturbances. Returns an error if the operator changes nothing after the steps, or if
     /// reconciliations fail.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
-        runs::one(self.settings.stall_limit, async |journal| {
+        runs::one(&self.settings, async |journal| {
             let lab = self.lab(0, journal).await?;
             lab.start()?;
             let (mut requests, mut states) = (Vec::new(), Vec::new());
@@ -181,7 +181,7 @@ impl<W: World> Kit<W> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
             let crashed = async |journal| self.crashed(job, attempt, expected, journal).await;
-            let crashed = runs::block_on(self.settings.stall_limit, crashed);
+            let crashed = runs::block_on(&self.settings, crashed);
             match crashed.map_err(|violation| violation.with_disturbance(&job.to_string()))? {
                 None => return Ok(true),
                 Some(sent) => requests = sent,

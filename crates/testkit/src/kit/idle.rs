@@ -27,7 +27,7 @@ impl<W: World> Kit<W> {
     ///
     /// Panics if a step of the user panics.
     pub fn second_run_writes_nothing(&self) -> Result<(), Violation> {
-        runs::one(self.settings.stall_limit, async |journal| {
+        runs::one(&self.settings, async |journal| {
             let lab = self.lab(0, journal).await?;
             let [first, second] = self.run_twice(&lab).await?;
             let what = format!("{second} changed objects, although {first} had finished its work");
@@ -48,7 +48,7 @@ impl<W: World> Kit<W> {
     ///
     /// Panics if a step of the user panics.
     pub fn stays_silent(&self, during: Duration) -> Result<(), Violation> {
-        runs::one(self.settings.stall_limit, async |journal| {
+        runs::one(&self.settings, async |journal| {
             let lab = self.lab(0, journal).await?;
             lab.start()?;
             self.perform(&lab).await?.check()?;

@@ -16,6 +16,7 @@ use super::quiet::discard_logs;
 use crate::journal::Journal;
 use crate::lab::START;
 use crate::violation::Violation;
+use crate::world::Settings;
 
 /// The stack size of each thread. The stack is large, because futures are large in unoptimized builds.
 const STACK: usize = 16 << 20;
@@ -24,14 +25,14 @@ const CHECKS: u32 = 10;
 
 /// Executes a single run with [`block_on`] on a separate thread.
 pub(super) fn one<R: Send>(
-    stall_limit: Duration,
+    settings: &Settings,
     run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation> + Send,
 ) -> Result<R, Violation> {
     thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name("testkit".into())
             .stack_size(STACK)
-            .spawn_scoped(scope, || block_on(stall_limit, run));
+            .spawn_scoped(scope, || block_on(settings, run));
         match thread.map_err(|error| Violation::Start(Box::new(error)))?.join() {
             Ok(result) => result,
             Err(panic) => resume_unwind(panic),
@@ -80,9 +81,9 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation>
 }
 
 /// Executes a run with a new runtime, a new paused clock and a new journal. Fails if the paused clock does not advance
-/// for the real time `stall_limit`.
+/// for the [limit on real time](Settings::stall_limit), or if the operator's role does not allow a request.
 pub(super) fn block_on<R>(
-    stall_limit: Duration,
+    settings: &Settings,
     run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation>,
 ) -> Result<R, Violation> {
     let last_park = Arc::new(Mutex::new(None));
@@ -92,7 +93,7 @@ pub(super) fn block_on<R>(
     runtime.enable_all().start_paused(true).on_thread_park(move || *parked.lock() = Some(Instant::now()));
     let runtime = runtime.build().map_err(|error| Violation::Start(Box::new(error)))?;
     let stalled = CancellationToken::new();
-    let _watchdog = watchdog(last_park, stall_limit, stalled.clone())?;
+    let _watchdog = watchdog(last_park, settings.stall_limit, stalled.clone())?;
     runtime.block_on(async {
         let start = Instant::now();
         // The server of the run uses the same clock.
@@ -100,8 +101,9 @@ pub(super) fn block_on<R>(
         let journal = Arc::new(Journal::new());
         tokio::select! {
             biased;
-            () = stalled.cancelled() => Err(journal.stalled(stall_limit)),
-            result = run(journal.clone()) => result,
+            () = stalled.cancelled() => Err(journal.stalled(settings.stall_limit)),
+            // Check the role first, because a missing permission is often the cause of another violation.
+            result = run(journal.clone()) => settings.check_role(&journal).and(result),
         }
     })
 }

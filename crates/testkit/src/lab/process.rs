@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use pintle_cluster::{Cluster, ClusterConfig};
+use pintle_meta::Impersonate;
 use pintle_restreq::TransportLayer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +48,8 @@ impl<W: World> Lab<W> {
         link.set_disturbances(disturbances);
         let mut client = self.server.client_config();
         client.user_agent = Some(name.clone());
-        client.impersonate = self.settings.permissions.as_ref().map(|(user, _)| user.clone());
+        client.impersonate =
+            self.settings.role.as_ref().map(|role| Impersonate { user: role.user(), ..Impersonate::default() });
         let transport = Some(TransportLayer::in_place(Wire(link.clone())));
         let cluster = Cluster::connect(ClusterConfig { client: Some(client), transport, ..ClusterConfig::default() })
             .map_err(|error| Violation::Start(Box::new(error)))?;

@@ -1,9 +1,11 @@
 //! Tests that the minimal role is sufficient, and that each of its permissions is required.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use pintle_cluster::Cluster;
 use pintle_events::EventType;
-use pintle_meta::ObjectMeta;
+use pintle_meta::{ObjectMeta, Patch, WriteOptions};
 use pintle_operator::{Action, Cleanup, Context, Controller, Manager};
 use pintle_testkit::{Kit, LeastRole, SentRequest, Violation};
 
@@ -100,6 +102,63 @@ fn role_covers_changed_owner_references() {
     let finalizers = "  - example.com\n  resources:\n  - websites/finalizers\n  verbs:\n  - update\n";
     let roles: Vec<&str> = role.split("---\n").filter(|document| document.contains(finalizers)).collect();
     assert!(matches!(&roles[..], [role] if role.contains("\nkind: Role\n")), "{role}");
+}
+
+/// Records the same Event at each reconciliation.
+fn records_events(cluster: Cluster) -> Manager {
+    let publish = |site: Arc<Website>, cx: Context<Website>| async move {
+        cx.apply(config_map(&site)).await?;
+        cx.event(EventType::Normal, "Seen", "it exists");
+        Ok(Action::await_change())
+    };
+    let controller = Controller::new().owns::<ConfigMap>().reconcile(publish);
+    Manager::new("website", cluster).install::<Website>().controller(controller)
+}
+
+/// Changes the site, so that the operator reconciles the site again.
+fn change(kit: Kit, replicas: u32) -> Kit {
+    kit.step(format!("{replicas} replicas"), async move |user: Cluster| {
+        let patch = Patch::Merge(serde_json::json!({"spec": {"replicas": replicas}}));
+        user.namespaced::<Website>("default").patch("blog", &patch, &WriteOptions::default()).await.map(drop)
+    })
+}
+
+#[test]
+fn role_allows_repeated_events() {
+    let once = Kit::new(records_events).create(site("blog"));
+    let role = once.role("website").unwrap();
+    assert_ne!(role.clone().without("patch", "events"), role, "{role}");
+    let repeated = || change(change(Kit::new(records_events).create(site("blog")), 2), 3);
+    repeated().restricted(&role).second_run_writes_nothing().unwrap();
+    let smaller = role.without("patch", "events");
+    let kit = || repeated().restricted(&smaller);
+    let run = kit().run(async |lab| {
+        lab.create(&site("blog")).await?;
+        lab.steady().await?;
+        lab.stop("operator-1").await?;
+        lab.start()?;
+        lab.steady().await
+    });
+    let silent = kit().stays_silent(Duration::from_secs(60));
+    let checks = [kit().second_run_writes_nothing(), silent, run, kit().survives_chaos(0..2).map(drop)];
+    for check in checks {
+        let Err(Violation::Forbidden { requests, .. }) = &check else { panic!("{check:?}") };
+        assert!(matches!(&requests[..], [request] if request.resource == "events"), "{requests:?}");
+        let text = check.unwrap_err().to_string();
+        assert!(text.contains("the role of website does not allow") && text.contains(": patch events "), "{text}");
+    }
+    kit().may_lack("patch", "events").second_run_writes_nothing().unwrap();
+}
+
+#[test]
+fn injected_403_is_no_missing_permission() {
+    let role = kit().role("website-controller").unwrap();
+    let run = Kit::new(operator).restricted(&role).run(async |lab| {
+        lab.fail("patch configmaps", 403, 1);
+        lab.create(&site("blog")).await?;
+        lab.steady().await
+    });
+    run.unwrap();
 }
 
 #[test]
