@@ -272,22 +272,44 @@ impl ReconcileError {
     /// has changed between the read and the write. The controller retries the key after a conflict, but the metrics do
     /// not count conflicts as errors. Terminal errors are never conflicts.
     pub fn is_conflict(&self) -> bool {
-        !self.terminal && self.answer().is_some_and(|answer| answer.is_conflict())
+        !self.terminal && self.api_error().is_some_and(|answer| answer.is_conflict())
     }
 
     /// Returns the minimum delay before the retry, if the reconciler or the server requested a delay.
     pub fn delay(&self) -> Option<Duration> {
-        self.retry_after.or_else(|| self.answer()?.retry_after)
+        self.retry_after.or_else(|| self.api_error()?.retry_after)
     }
 
-    /// Returns the first API error in the chain of sources, starting with the cause. In a wrapper such as `anyhow::Error`, the
-    /// chain may contain only the API error's `Status`.
-    fn answer(&self) -> Option<Cow<'_, ApiError>> {
+    /// Returns the API error that caused this error, if any. The API error may be the cause itself or one of the cause's
+    /// sources, for example inside an `anyhow::Error` or in a `#[error(transparent)]` variant of thiserror. If the chain
+    /// of sources contains several API errors, the first one is returned.
+    ///
+    /// # Examples
+    ///
+    /// This function creates an object once. If the object already exists, the function keeps it.
+    ///
+    /// ```
+    /// use pintle_controller::ReconcileError;
+    /// use pintle_meta::{ApiError, ObjectApi, WriteOptions};
+    ///
+    /// async fn create<T>(api: &impl ObjectApi<T>, object: &T) -> Result<T, ReconcileError> {
+    ///     Ok(api.create(object, &WriteOptions::default()).await?)
+    /// }
+    ///
+    /// async fn create_once<T>(api: &impl ObjectApi<T>, object: &T) -> Result<(), ReconcileError> {
+    ///     match create(api, object).await {
+    ///         Err(error) if error.api_error().is_some_and(|error| error.is_already_exists()) => Ok(()),
+    ///         created => created.map(drop),
+    ///     }
+    /// }
+    /// ```
+    pub fn api_error(&self) -> Option<Cow<'_, ApiError>> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
             if let Some(answer) = error.downcast_ref() {
                 return Some(Cow::Borrowed(answer));
             }
+            // In a wrapper such as `anyhow::Error`, the chain may contain only the API error's `Status`.
             // `source()` of a `restreq::Error` returns a `Box<Status>`. `source()` of an `ApiError` returns the `Status` itself.
             let boxed = || error.downcast_ref::<Box<Status>>().map(|status| &**status);
             if let Some(status) = error.downcast_ref::<Status>().or_else(boxed) {

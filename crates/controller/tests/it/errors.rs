@@ -156,6 +156,8 @@ fn conflict_and_retry_after_survive_wrappers() {
         let (conflict, throttled) = (wrap(conflict()), wrap(throttled()));
         assert!(conflict.is_conflict() && !throttled.is_conflict(), "{name}");
         assert_eq!((conflict.delay(), throttled.delay()), (None, Some(Duration::from_secs(30))), "{name}");
+        let code = |error: &ReconcileError| error.api_error().and_then(|error| Some(error.status()?.code));
+        assert_eq!((code(&conflict), code(&throttled)), (Some(409), Some(429)), "{name}");
         assert_eq!(conflict.to_string().matches("changed").count(), 1, "{name}: {conflict}");
     }
 }

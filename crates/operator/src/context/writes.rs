@@ -315,6 +315,38 @@ impl<K: Resource> Context<K> {
     /// # Cancel safety
     ///
     /// If the future is dropped, the server may or may not have created the object.
+    ///
+    /// # Examples
+    ///
+    /// This reconciler creates a Secret once. If the Secret already exists, the reconciler keeps it, although the cache
+    /// may not contain it yet.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_operator::{Action, Context, Result};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Secret {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
+    /// # struct Website {
+    /// #     metadata: ObjectMeta,
+    /// # }
+    /// # pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// async fn reconcile(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    ///     let secret = Secret { metadata: ObjectMeta::new("", &site.metadata.name) };
+    ///     match cx.create(secret).await {
+    ///         Err(error) if error.api_error().is_some_and(|error| error.is_already_exists()) => {}
+    ///         created => drop(created?),
+    ///     }
+    ///     Ok(Action::await_change())
+    /// }
+    /// ```
     pub async fn create<T>(&self, child: T) -> Result<Arc<T>>
     where
         T: Resource + Serialize + DeserializeOwned,
