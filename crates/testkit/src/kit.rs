@@ -24,6 +24,7 @@ pub use self::crashes::CrashReport;
 use self::steps::{Act, Step};
 use crate::journal::Journal;
 use crate::lab::{Lab, create, delete};
+use crate::state::IgnoredField;
 use crate::violation::Violation;
 use crate::world::{Operator, Settings, World};
 
@@ -61,6 +62,7 @@ impl<W: World> Kit<W> {
             quiet: Duration::from_secs(30),
             limit: Duration::from_secs(1_800),
             stall_limit: Duration::from_secs(60),
+            ignored: Vec::new(),
             role: None,
             may_lack: BTreeSet::new(),
             may_fail: BTreeSet::new(),
@@ -98,6 +100,39 @@ impl<W: World> Kit<W> {
     /// have succeeded when the operator is idle: see [`Violation::FailedCalls`].
     pub fn may_fail(mut self, key: impl Into<String>) -> Self {
         self.settings.may_fail.insert(key.into());
+        self
+    }
+
+    /// Ignores a field of all objects of type `T` when a check compares the states of different runs. Use this method if
+    /// the operator generates the value of the field, such as a password. `pointer` is the JSON pointer to the field,
+    /// such as `/data/password`. Runs must still agree on whether the field exists, and
+    /// [`second_run_writes_nothing`](Self::second_run_writes_nothing) still fails if the second process changes the
+    /// field.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `pointer` does not begin with a slash.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_testkit::Kit;
+    ///
+    /// struct Secret {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
+    ///
+    /// fn with_random_password(kit: Kit) -> Kit {
+    ///     kit.ignore::<Secret>("/data/password")
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn ignore<T: Resource>(mut self, pointer: &str) -> Self {
+        assert!(pointer.starts_with('/'), "{pointer:?} is no JSON pointer to a field, such as \"/data/password\"");
+        let resource = T::api_resource().group_resource();
+        self.settings.ignored.push(IgnoredField { resource, pointer: pointer.into() });
         self
     }
 

@@ -304,7 +304,7 @@ impl<W: World> Lab<W> {
     }
 
     pub(crate) fn state(&self) -> State {
-        State::of(&self.server, &self.baseline, self.world.state())
+        State::of(&self.server, &self.baseline, self.world.state(), &self.settings.ignored)
     }
 
     pub(crate) fn observe_world(&self) {

@@ -94,6 +94,10 @@
 //!   number of requests. If the paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the
 //!   check. A check hangs only if the operator blocks its thread.
 //! - Operators in a run do not serve probes, metrics or a debug page, because parallel runs would use the same port.
+//! - The states of two runs are compared without the fields that the server sets differently in each run, such as uids and
+//!   times. If an operator generates a value itself, such as a password, exclude its field with [`Kit::ignore`].
+//! - If the operator is [restricted](Kit::restricted) to a role, a check fails for each request that the role does not
+//!   allow, even if the operator only logs the error.
 //! - A check fails if reconciliations fail in a run without disturbances, unless [`Kit::may_fail`] allows the failures.
 //!   Violations include the errors that the operator has reported.
 //! - If all processes have ended and one of them failed, a test that is waiting fails immediately with the operator's

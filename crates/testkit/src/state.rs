@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use pintle_apiserver::{ApiServer, ServerSnapshot};
+use pintle_meta::GroupResource;
 use serde_json::Value;
 
 use crate::fields::{differences, hide_secrets, normalize, replace, short};
@@ -18,6 +19,25 @@ pub(crate) struct State {
     world: Value,
 }
 
+/// A field that differs in each run, such as a generated password.
+#[derive(Clone, Debug)]
+pub(crate) struct IgnoredField {
+    pub(crate) resource: GroupResource,
+    /// The JSON pointer to the field.
+    pub(crate) pointer: String,
+}
+
+impl IgnoredField {
+    /// Replaces the value of the field, so that only its presence is compared.
+    fn mask(&self, group_resource: &str, object: &mut Value) {
+        if let Some(value) = object.pointer_mut(&self.pointer)
+            && group_resource == self.resource.to_string()
+        {
+            *value = "[ignored]".into();
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline(ServerSnapshot);
 
@@ -28,21 +48,24 @@ impl Baseline {
 }
 
 struct Stored {
+    /// The plural name and the API group, such as `websites.example.com`.
+    group_resource: String,
     resource: String,
     key: String,
     object: Value,
 }
 
 impl State {
-    pub(crate) fn of(server: &ApiServer, baseline: &Baseline, mut world: Value) -> Self {
+    pub(crate) fn of(server: &ApiServer, baseline: &Baseline, mut world: Value, ignored: &[IgnoredField]) -> Self {
         normalize(&mut world);
         let text = server.snapshot().since(&baseline.0).to_text();
         let stored: Vec<Stored> = text.lines().skip(1).filter_map(parse).collect();
         let names: HashMap<String, String> = stored.iter().flat_map(stable_names).collect();
         let mut objects = BTreeMap::<String, Vec<Value>>::new();
-        for Stored { resource, key, mut object } in stored {
+        for Stored { group_resource, resource, key, mut object } in stored {
             let is_generated = object.pointer("/metadata/generateName").is_some();
             hide_secrets(&resource, &mut object);
+            ignored.iter().for_each(|field| field.mask(&group_resource, &mut object));
             normalize(&mut object);
             replace(&mut object, &|text| names.get(text).cloned());
             mask_unknown_owners(&mut object);
@@ -95,12 +118,14 @@ impl State {
 /// Parses a line of a snapshot. Returns `None` for Leases and Events, because they are not part of the state.
 fn parse(line: &str) -> Option<Stored> {
     let mut line: Value = serde_json::from_str(line).ok()?;
-    let resource = line["resource"].as_str()?.to_owned();
-    let resource = resource.split('.').next().unwrap_or_default().to_owned();
+    // The server's keys of custom resources have the prefix `custom/`.
+    let group_resource = last(line["resource"].as_str()?).to_owned();
+    let resource = group_resource.split('.').next().unwrap_or_default().to_owned();
     if ["leases", "events"].contains(&resource.as_str()) {
         return None;
     }
-    Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
+    let key = line["key"].as_str()?.to_owned();
+    Some(Stored { group_resource, resource, key, object: line["object"].take() })
 }
 
 /// Returns the uid and the generated name of an object, each with its replacement, because they differ in each run.
@@ -149,7 +174,7 @@ mod tests {
             let server = ApiServer::start(ApiServerConfig::default()).await.unwrap();
             let baseline = Baseline::of(&server);
             server.load(&node.to_string()).unwrap();
-            State::of(&server, &baseline, Value::Null)
+            State::of(&server, &baseline, Value::Null, &[])
         };
         let expected = state(&["Ready", "Backed"]).await;
         assert_eq!(state(&["Backed", "Ready"]).await.differences(&expected), Vec::<String>::new());

@@ -77,8 +77,9 @@ pub enum Violation {
         /// The requests that violated the rule.
         requests: Vec<SentRequest>,
     },
-    /// The state differs from the state of an undisturbed run.
-    #[error("{what}: the state differs from that of an undisturbed run:{}\nthe last requests are:{}{}", lines(.differences), lines(.requests), reported(.errors))]
+    /// The state differs from the state of an undisturbed run. If a field differs because the operator generates its
+    /// value, such as a password, use [`Kit::ignore`](crate::Kit::ignore).
+    #[error("{what}: the state differs from that of an undisturbed run (`Kit::ignore` accepts a field with a generated value):{}\nthe last requests are:{}{}", lines(.differences), lines(.requests), reported(.errors))]
     NotConverged {
         /// A description of the disturbance.
         what: String,
@@ -126,7 +127,6 @@ pub enum Violation {
         /// For each key, the process, the controller, the key and the error.
         errors: Vec<String>,
     },
-    /// The operator did not send the request at which it should have crashed, although it sent the request in the run
     /// In a run that is [restricted](crate::Kit::restricted) to a role, the server rejected requests because the role does
     /// not allow them. The check returns this violation even if the operator tolerates or only logs the rejections. If the
     /// role lacks a permission on purpose, use [`Kit::may_lack`](crate::Kit::may_lack).
@@ -139,6 +139,7 @@ pub enum Violation {
         /// The first rejected request for each verb, resource and namespace.
         requests: Vec<SentRequest>,
     },
+    /// The operator did not send the request at which it should have crashed, although it sent the request in the run
     /// without a crash. The check could not test this crash, probably because the operator is not deterministic.
     #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
     NoCrash {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::role::LeastRole;
+use crate::state::IgnoredField;
 
 /// State outside of the cluster that an operator changes, such as a DNS zone. Each run creates a new world with
 /// [`Default`]. All clones of a world must share the same state, as with an `Arc<Mutex<T>>`.
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) limit: Duration,
     pub(crate) stall_limit: Duration,
     pub(crate) may_fail: BTreeSet<String>,
+    /// The fields that differ in each run.
+    pub(crate) ignored: Vec<IgnoredField>,
     /// The role to which the operator is restricted. `None` gives the operator the permissions of an administrator.
     pub(crate) role: Option<LeastRole>,
     /// The verbs and resources that the role may lack.

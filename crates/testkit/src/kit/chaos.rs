@@ -147,7 +147,7 @@ impl<W: World> Kit<W> {
         let undisturbed = self.undisturbed()?;
         let seeds: Vec<u64> = seeds.collect();
         let total = Mutex::new(SeedReport::default());
-        runs::all(&seeds, |seed| {
+        runs::all(kind.check(), &seeds, |seed| {
             let script = Script::new(*seed, kind, self.steps.len(), undisturbed.replicas, &undisturbed.views());
             let disturbed = async |journal| self.disturbed(*seed, &script, &undisturbed, journal).await;
             let report = runs::block_on(&self.settings, disturbed);

@@ -93,8 +93,17 @@ impl<W: World> Kit<W> {
     /// A state consists of all objects and the [`World`], without uids, versions, generations, times, Leases and
     /// Events. For each `observedGeneration` in the status and its conditions, the check compares only whether it is
     /// current. At deeper levels of the status, the check ignores `observedGeneration`, because it can be the
-    /// generation of another object. When the check compares a state, the last reconciliation of each key must have
-    /// succeeded.
+    /// generation of another object. The check also ignores the fields that [`Kit::ignore`](Self::ignore) names. When the
+    /// check compares a state, the last reconciliation of each key must have succeeded.
+    ///
+    /// # Duration
+    ///
+    /// The check makes two runs for each recorded request, or four runs if the kit has several steps. Each run executes
+    /// all steps, so with twice as many steps, the check takes about four times as long. A small kit takes seconds, and a
+    /// kit with ten steps can take several minutes, especially without optimizations. Before and during the runs, the
+    /// check logs its progress at the level `info`. To see only these lines, install a `tracing` subscriber with the
+    /// filter `pintle_testkit=info` before the check. Split a long list of steps into several kits, which test different
+    /// scenarios.
     ///
     /// # Errors
     ///
@@ -118,7 +127,7 @@ impl<W: World> Kit<W> {
             }
         }
         let crashed = Mutex::new(Vec::new());
-        runs::all(&jobs, |job| {
+        runs::all("survives_crashes", &jobs, |job| {
             if self.repeat_until_crash(job, &undisturbed.states)? {
                 crashed.lock().push(job.request.number);
             }

@@ -22,6 +22,8 @@ use crate::world::Settings;
 const STACK: usize = 16 << 20;
 /// The number of consecutive checks without an advance of the paused clock after which a run is considered stalled.
 const CHECKS: u32 = 10;
+/// The number of finished runs after which the progress is logged.
+const LOGGED: usize = 20;
 
 /// Executes a single run with [`block_on`] on a separate thread.
 pub(super) fn one<R: Send>(
@@ -41,11 +43,17 @@ pub(super) fn one<R: Send>(
 }
 
 /// Executes jobs on all processors until a job fails. If several jobs fail, returns the failure that comes first in the
-/// order of `jobs`. The jobs execute their runs with [`block_on`].
-pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
+/// order of `jobs`. The jobs execute their runs with [`block_on`]. Logs the progress of `check`.
+pub(super) fn all<J: Sync>(
+    check: &str,
+    jobs: &[J],
+    run: impl Fn(&J) -> Result<(), Violation> + Sync,
+) -> Result<(), Violation> {
+    tracing::info!(check, runs = jobs.len(), "starting the runs");
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
-    let work = || {
+    let (finished, progress) = channel();
+    let work = |finished: Sender<()>| {
         // Discard the logs, because errors are expected in these runs.
         let _quiet = discard_logs();
         while let Some(job) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|job| *job < jobs.len()) {
@@ -56,6 +64,8 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation>
                 is_over.store(true, Ordering::Relaxed);
                 failures.lock().push((job, failure));
             }
+            // The receiver waits until all senders are dropped.
+            let _ = finished.send(());
         }
     };
     thread::scope(|scope| {
@@ -63,7 +73,16 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation>
         let mut threads = Vec::new();
         for _ in 0..workers {
             let builder = thread::Builder::new().name("testkit".into()).stack_size(STACK);
-            threads.push(builder.spawn_scoped(scope, work).map_err(|error| Violation::Start(Box::new(error)))?);
+            let (work, finished) = (&work, finished.clone());
+            let thread = builder.spawn_scoped(scope, move || work(finished));
+            threads.push(thread.map_err(|error| Violation::Start(Box::new(error)))?);
+        }
+        drop(finished);
+        // Log on the thread of the caller, because the other threads discard their logs.
+        for (done, ()) in (1..).zip(progress) {
+            if done % LOGGED == 0 {
+                tracing::info!(check, done, runs = jobs.len(), "finished runs");
+            }
         }
         for thread in threads {
             if let Err(panic) = thread.join() {

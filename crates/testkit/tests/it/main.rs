@@ -5,6 +5,9 @@
 mod expiry;
 mod failures;
 mod generated;
+mod ignored;
+#[path = "../../../controller/tests/it/log.rs"]
+mod log;
 mod patterns;
 mod permissions;
 mod readme;

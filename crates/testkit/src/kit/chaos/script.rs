@@ -14,6 +14,17 @@ pub(super) enum Kind {
     Chaos,
 }
 
+impl Kind {
+    /// Returns the name of the check in logs.
+    pub(super) fn check(self) -> &'static str {
+        match self {
+            Self::Stale => "survives_stale_views",
+            Self::Order => "survives_reordering",
+            Self::Chaos => "survives_chaos",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Script {
     seed: u64,
