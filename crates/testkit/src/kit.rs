@@ -162,6 +162,36 @@ impl<W: World> Kit<W> {
 
     /// Adds a step in which the user calls a function. The step starts when the operator is idle. If the function
     /// fails, the kit retries it for at most two minutes.
+    ///
+    /// # Examples
+    ///
+    /// If the function uses `?`, the compiler cannot infer its error type from `Ok(())`. Write the type in the last
+    /// line:
+    ///
+    /// ```
+    /// use pintle_cluster::Cluster;
+    /// use pintle_meta::{ApiError, ObjectMeta, Patch, WriteOptions};
+    /// use pintle_testkit::Kit;
+    /// use serde::Deserialize;
+    /// use serde_json::json;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Website {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// fn with_pause(kit: Kit) -> Kit {
+    ///     kit.step("pause all sites", async |user: Cluster| {
+    ///         let sites = user.namespaced::<Website>("default");
+    ///         for name in ["blog", "shop"] {
+    ///             let pause = Patch::Merge(json!({"spec": {"paused": true}}));
+    ///             sites.patch(name, &pause, &WriteOptions::default()).await?;
+    ///         }
+    ///         Ok::<_, ApiError>(())
+    ///     })
+    /// }
+    /// ```
     pub fn step<E>(
         self,
         name: impl Into<String>,
