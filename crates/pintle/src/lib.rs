@@ -142,7 +142,7 @@
 //! | `RESTClient().Get().Namespace(ns).Resource("pods").Do(ctx)` | [`restreq::RestClient::get`] and similar methods, [`restreq::Request`] |
 //! | `metadata.Interface`, `watchtools.RetryWatcher`, `retry.RetryOnConflict` | [`restreq::Api::metadata_only`], [`restreq::RetryWatch`], [`restreq::retry_on_conflict`] |
 //! | `restmapper.NewDeferredDiscoveryRESTMapper` | [`restreq::RestMapper`] |
-//! | `Pods(ns).GetLogs`, `EvictV1`, `Deployments(ns).GetScale`, `ServiceAccounts(ns).CreateToken` | [`restreq::Api::log_lines`], [`restreq::Api::evict`], [`restreq::Api::scale`], [`restreq::Api::create_token`] |
+//! | `Pods(ns).GetLogs`, `EvictV1`, `Deployments(ns).GetScale`, `ServiceAccounts(ns).CreateToken` | [`restreq::Api::log_lines`], [`restreq::Api::evict`] (a blocked eviction is an [outcome](restreq::EvictionOutcome), no error), [`restreq::Api::scale`], [`restreq::Api::create_token`] |
 //! | `remotecommand.NewWebSocketExecutor`, `portforward.New` | `restreq::Api::exec`, `attach` and `port_forward`, with the feature `ws` |
 //! | `Request.Throttle`, `Request.BackOff` | [`restreq::Request::limiter`], [`restreq::Request::backoff`] |
 //! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::informer_with`] |
@@ -175,7 +175,7 @@
 //! | `Api::exec`, `attach`, `portforward`, with `ws` | `restreq::Api::exec`, `attach` and `port_forward` (one connection for each call), with the feature `ws` |
 //! | `AttachedProcess::stdin`, `stdout`, `take_status`, `terminal_size` | the fields `stdin`, `stdout` and `terminal` of `restreq::AttachedProcess`, and its `status`, which has the exit code |
 //! | `Api::logs`, `log_stream`, `LogParams` | [`restreq::Api::logs`], [`restreq::Api::log_lines`], [`restreq::LogOptions`] |
-//! | `Api::evict`, `get_scale`, `patch_scale`, `restart`, `cordon`, `create_token_request` | [`restreq::Api::evict`], [`restreq::Api::scale`], [`restreq::Api::restart`], [`restreq::Api::cordon`], [`restreq::Api::create_token`] |
+//! | `Api::evict`, `get_scale`, `patch_scale`, `restart`, `cordon`, `create_token_request` | [`restreq::Api::evict`], which returns `Ok` with [`Blocked`](restreq::EvictionOutcome::Blocked) if a PodDisruptionBudget blocks the eviction; [`restreq::Api::scale`], [`restreq::Api::restart`], [`restreq::Api::cordon`], [`restreq::Api::create_token`] |
 //! | `watcher`, with `applied_objects` or `touched_objects` | [`restreq::Api::watcher`], with [`applied`](restreq::Watcher::applied), `touched` or `deleted` |
 //! | `reflector`, `Store` | [`Cluster::informer`]: [`informer::SharedInformer`], and [`informer::Lister`] |
 //! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |

@@ -11,6 +11,7 @@ use crate::error::InvalidRequest;
 
 /// The outcome of [`Api::evict`].
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "the server may have blocked the eviction, for example because of a PodDisruptionBudget"]
 pub enum EvictionOutcome {
     /// The server has accepted the eviction and deletes the pod. In a dry run, the server only checks whether the
     /// eviction is allowed.
@@ -28,7 +29,9 @@ pub enum EvictionOutcome {
 impl<T> Api<T> {
     /// Evicts a pod. The server deletes the pod if all of its PodDisruptionBudgets allow this.
     ///
-    /// If the server asks the client to retry later, this method returns [`EvictionOutcome::Blocked`] immediately.
+    /// A blocked eviction is not an error: if the server asks the client to retry later, for example because of a
+    /// PodDisruptionBudget, this method immediately returns `Ok` with [`EvictionOutcome::Blocked`]. Always check the
+    /// outcome.
     ///
     /// # Errors
     ///
