@@ -125,7 +125,7 @@ pub enum ManagerError {
         cause: Box<dyn Error + Send + Sync>,
     },
     /// Two controllers have the same name, so logs, metrics and health checks could not distinguish them.
-    #[error("two controllers are named {name:?}; rename one of them with `Builder::name`")]
+    #[error("two controllers are named {name:?}; give one of them another name with `.name(…)`")]
     DuplicateName {
         /// The duplicate name.
         name: String,

@@ -501,7 +501,9 @@ impl<T> Scope<T> {
         if is_secret && all && !self.projection.leaves_out(&["data"]) {
             tracing::warn!(
                 informer,
-                "this informer caches all Secrets of the cluster: set a namespace or a selector, or drop their data"
+                "this informer caches all Secrets of the cluster: restrict a controller with `.namespace(…)` or `.labels_of::<Secret>(…)`, \
+                 restrict another informer with the namespace of its `Api` or with `ReflectorConfig::label_selector`, \
+                 or drop their data with `Projection::without(&[\"data\"])` in `InformerConfig::projection`"
             );
         }
     }

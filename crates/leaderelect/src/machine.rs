@@ -542,6 +542,11 @@ impl Machine {
         }
     }
 
+    /// Returns `true` if `holder` is this contender's own identity.
+    pub(crate) fn is_own(&self, holder: &str) -> bool {
+        self.config.identity == holder
+    }
+
     fn report(&mut self, holder: &str, instructions: &mut Vec<Instruction>) {
         let known = self.reported.as_deref();
         if known == Some(holder) || (known.is_none() && holder.is_empty()) {

@@ -25,8 +25,9 @@ const CLIENT_CONFIG: &str = "/conversion/webhook/clientConfig";
 /// How long the manager waits for the API server to serve a new custom resource.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(1);
-/// How often an adoption is repeated because the managed fields have moved since the read.
-const ADOPTIONS: u32 = 3;
+/// How often an installation is repeated immediately because another replica or the server has written the definition
+/// since the read.
+const REPEATS: u32 = 3;
 /// The minimum delay between warnings about failed attempts.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
 /// The delay between discovery requests while the resource is not yet served.
@@ -121,8 +122,11 @@ impl Installer {
             // the adoption.
             match managers::adopt::<CustomResourceDefinition>(cluster, name, &stored, &options).await {
                 Ok(true) => {}
-                Ok(false) => return Ok(self.apply(cluster, definition, installed).await?),
-                Err(error) if error.is_invalid() && attempts < ADOPTIONS => attempts += 1,
+                Ok(false) => match self.apply(cluster, definition, installed).await {
+                    Err(error) if error.is_conflict() && attempts < REPEATS => attempts += 1,
+                    applied => return Ok(applied?),
+                },
+                Err(error) if error.is_invalid() && attempts < REPEATS => attempts += 1,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -237,4 +241,37 @@ fn reason(definition: &CustomResourceDefinition) -> String {
         .map(|condition| format!("{} is false: {}", condition.condition_type, condition.message))
         .collect();
     if problems.is_empty() { "the server reports no condition".into() } else { problems.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_apiserver::RequestVerb;
+    use pintle_apiserver::faults::{Answer, Fault, Rule};
+
+    use super::*;
+
+    fn definition() -> CustomResourceDefinition {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+        let names = json!({"kind": "Site", "plural": "sites"});
+        let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]});
+        serde_json::from_value(json!({"metadata": {"name": "sites.example.com"}, "spec": spec})).unwrap()
+    }
+
+    /// Another replica creates the definition after this replica's first read, and changes it after the second read.
+    #[tokio::test]
+    async fn lost_races_for_the_first_installation_are_no_failure() {
+        let cluster = Cluster::embedded().await.unwrap();
+        let definitions = cluster.api::<CustomResourceDefinition>();
+        definitions.apply(&definition(), &WriteOptions::apply("sites")).await.unwrap();
+        let faults = cluster.server().unwrap().faults();
+        for (verb, code) in [(RequestVerb::Get, 404), (RequestVerb::Patch, 409)] {
+            let resource = Some("customresourcedefinitions".into());
+            faults.add(Rule { verb: Some(verb), resource, ..Rule::new(Fault::Answer(Answer::new(code))) });
+        }
+        let installer = Installer { field_manager: "sites".into(), replaces_newer: false, awaits_permissions: false };
+        let failed = |error: &ApiError| panic!("{error}");
+        installer.install(&cluster, &definition(), failed).await.unwrap();
+        assert_eq!(faults.hits(), 2);
+    }
 }

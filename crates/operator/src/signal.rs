@@ -173,8 +173,9 @@ fn stop_or_exit(name: &'static str) {
     });
     match tokens {
         Some(tokens) => {
-            tokens.iter().for_each(CancellationToken::cancel);
+            // Log the signal first, because the stopping parts also write logs.
             report(move || tracing::info!(signal = name, "stopping"));
+            tokens.iter().for_each(CancellationToken::cancel);
         }
         None => {
             let reason = if first.is_some() { "second signal" } else { "signal after the end of the manager" };

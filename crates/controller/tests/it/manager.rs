@@ -94,6 +94,7 @@ async fn duplicate_controller_names_fail_before_anything_starts() {
     let manager = Manager::new().controller(make()).controller(make());
     let error = manager.run(&CancellationToken::new()).await.unwrap_err();
     assert!(matches!(&error, ManagerError::DuplicateName { name } if name == "site"), "{error}");
+    assert!(error.to_string().ends_with("give one of them another name with `.name(…)`"), "{error}");
     assert!(sites.requests().is_empty() && calls.take().is_empty());
 }
 

@@ -145,7 +145,11 @@ impl<L: Lock> Contest<L> {
                     stepped = Stepped::Sends(self.machine.leave_by(now));
                 }
                 Instruction::NewLeader(identity) => {
-                    tracing::info!(lock = %self.name, leader = identity, "another leader");
+                    if identity.is_empty() {
+                        tracing::info!(lock = %self.name, "the lease is free");
+                    } else if !self.machine.is_own(&identity) {
+                        tracing::info!(lock = %self.name, leader = identity, "new leader");
+                    }
                     self.observed.send_modify(|observed| {
                         observed.leader = Some(identity.clone());
                         observed.write_outage = None;

@@ -16,6 +16,24 @@ fn unavailable() -> Outcome {
 }
 
 #[tokio::test(start_paused = true)]
+async fn log_names_only_other_leaders() {
+    let (log, _here) = Log::here();
+    let server = server();
+    let a = Setup::new("a").start_with(server.client("a"));
+    pass(5.0).await;
+    let b = Setup::new("b").start_with(server.client("b"));
+    pass(5.0).await;
+    assert!(a.status.is_leader());
+    assert_eq!((log.count("started leading"), log.count("new leader")), (1, 1));
+    log.assert_tells(&["new leader", "leader=\"a\""]);
+    a.stop.cancel();
+    pass(20.0).await;
+    assert!(b.status.is_leader());
+    log.assert_tells(&["the lease is free"]);
+    assert_eq!((log.count("started leading"), log.count("new leader")), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn first_of_consecutive_failures_is_a_warning() {
     let (log, _here) = Log::here();
     let server = server();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::certificates::replacement;
 use super::precedence::order_of;
-use super::{ADOPTIONS, Installer, Retries, managers};
+use super::{Installer, REPEATS, Retries, managers};
 use crate::error::OperatorError;
 
 impl Installer {
@@ -56,7 +56,7 @@ impl Installer {
             match managers::adopt::<T>(cluster, name, &installed, &options).await {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) if error.is_invalid() && attempts < ADOPTIONS => {
+                Err(error) if error.is_invalid() && attempts < REPEATS => {
                     attempts += 1;
                     continue;
                 }

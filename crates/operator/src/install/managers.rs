@@ -25,8 +25,11 @@ where
         Err(error) if error.is_object_not_found() => {
             // Use a create request, because an apply would overwrite an object that another build creates at the same
             // time.
-            cluster.api().create(object, options).await?;
-            read_raw(cluster, &resource, &key).await
+            match cluster.api().create(object, options).await {
+                Err(error) if !error.is_already_exists() => return Err(error),
+                // If another replica has created the object since the read, use its object.
+                _ => read_raw(cluster, &resource, &key).await,
+            }
         }
         stored => stored,
     }

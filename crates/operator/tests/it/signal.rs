@@ -149,6 +149,29 @@ fn sigterm_ends_the_program_and_names_unfinished_keys() -> Result<()> {
 }
 
 #[test]
+fn signal_is_logged_before_the_end_of_the_controllers() -> Result<()> {
+    #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+    async fn program() -> Result<()> {
+        let world = World::with_site("blog").await;
+        let controller = Controller::<Website>::new().reconcile(async |_: Arc<Website>, _: Context<Website>| {
+            print(READY);
+            Ok(Action::requeue_after(WORK))
+        });
+        Ok(world.manager().controller(controller).run_until_signal().await?)
+    }
+    if is_child() {
+        return program();
+    }
+    let mut program = Program::start("signal_is_logged_before_the_end_of_the_controllers");
+    program.wait_for_output(READY);
+    program.signal();
+    let (status, errors) = program.ended();
+    let [signal, end] = ["stopping signal=", "stopped with unfinished keys"].map(|text| errors.find(text).unwrap());
+    assert!(status.success() && signal < end, "{status}: {errors}");
+    Ok(())
+}
+
+#[test]
 fn second_signal_exits_the_process_at_once() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
     async fn program() -> Result<()> {
