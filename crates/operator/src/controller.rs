@@ -12,7 +12,7 @@ use pintle_controller::predicate::{DesiredStateChanged, Predicate};
 use pintle_controller::{Builder as EngineBuilder, Cleanup, Concurrency, Controller as Engine, ControllerConfig};
 use pintle_controller::{EnqueueMapped, Every, Handler, Kind, Source};
 use pintle_meta::__private::Mutex;
-use pintle_meta::{FieldSelector, LabelSelector, ObjectKey, Resource};
+use pintle_meta::{FieldSelector, LabelSelector, ObjectKey, Resource, ResourceScope, Scope};
 use pintle_metrics::Provider;
 use pintle_sharding::Shard;
 use serde::Serialize;
@@ -129,6 +129,8 @@ pub struct ControllerBuilder<K: Resource> {
     steps: Vec<Step>,
     /// The types that the controller owns, watches or reads.
     used: HashSet<TypeId>,
+    /// Whether `K` or a used type is namespaced.
+    has_namespaced: bool,
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
     gone: Option<GoneFn<K>>,
@@ -158,6 +160,7 @@ impl<K: Resource> Controller<K> {
             concurrency: None,
             steps: Vec::new(),
             used: HashSet::new(),
+            has_namespaced: K::Scope::SCOPE == Scope::Namespaced,
             finalizer: None,
             cleanup: None,
             gone: None,
@@ -192,7 +195,8 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches only the objects in one namespace. The namespace also applies to the caches of all other namespaced kinds
-    /// that the controller uses. The default is all namespaces. If the namespace is empty, the manager does not start.
+    /// that the controller uses. The default is all namespaces. If the namespace is empty, or if neither `K` nor another
+    /// kind that the controller uses is namespaced, the manager does not start.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = namespace.into();
         if namespace.is_empty() {
@@ -288,8 +292,18 @@ impl<K: Resource> ControllerBuilder<K> {
     /// object's controller reference. This method is required for types that the controller writes with
     /// [`apply`](Context::apply) or [`create`](Context::create). [`watches`](Self::watches) and [`reads`](Self::reads)
     /// are not sufficient for applies and creates.
+    ///
+    /// A namespaced object cannot own a cluster-scoped object. If `K` is namespaced and `T` is cluster-scoped, the manager
+    /// does not start.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
-        self.used.insert(TypeId::of::<T>());
+        if K::Scope::SCOPE == Scope::Namespaced && T::Scope::SCOPE == Scope::Cluster {
+            let (owner, child) = (K::KIND, T::KIND);
+            self.problem.get_or_insert(format!(
+                "it owns {child}, which is cluster-scoped, but {owner} is namespaced, so it cannot own {child}; use \
+                 `.watches` and `Context::apply_unowned`, and delete the objects in a `.cleanup`"
+            ));
+        }
+        self.uses::<T>();
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             binding.caches.own(&children);
@@ -348,7 +362,7 @@ impl<K: Resource> ControllerBuilder<K> {
     where
         T: Resource + DeserializeOwned,
     {
-        self.used.insert(TypeId::of::<T>());
+        self.uses::<T>();
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             engine.watches(&others.informer, handler)
@@ -426,6 +440,11 @@ impl<K: Resource> ControllerBuilder<K> {
         Self { gone: Some(Box::new(move |key, cx| Box::pin(gone(key, cx)))), ..self }
     }
 
+    fn uses<T: Resource>(&mut self) {
+        self.used.insert(TypeId::of::<T>());
+        self.has_namespaced |= T::Scope::SCOPE == Scope::Namespaced;
+    }
+
     /// Sets the reconciler and returns the finished controller. The reconciler is a function `async fn(Arc<K>,
     /// Context<K>) -> Result<Action>`, or a type that implements [`Reconciler`].
     pub fn reconcile(mut self, reconciler: impl Reconciler<K>) -> Controller<K> {
@@ -433,6 +452,14 @@ impl<K: Resource> ControllerBuilder<K> {
         if let Some((_, (kind, _))) = unused.next() {
             let advice = format!("add `.owns::<{kind}>()`, `.watches` or `.reads::<{kind}>()`");
             self.problem.get_or_insert(format!("it has labels of {kind}, but does not use this kind; {advice}"));
+        }
+        if let Some(namespace) = self.selection.namespace.as_deref().filter(|_| !self.has_namespaced) {
+            let kind = K::KIND;
+            let problem = format!(
+                "its namespace {namespace:?} has no effect, because {kind} is cluster-scoped and the controller uses no \
+                 namespaced kind; omit `.namespace(…)`"
+            );
+            self.problem.get_or_insert(problem);
         }
         let functions = Functions {
             reconciler: Arc::new(reconciler),
