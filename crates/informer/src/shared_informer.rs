@@ -256,6 +256,9 @@ impl<T: Object> SharedInformer<T> {
 
     /// Adds an index to the cache. Indices can be added at any time: see [`Cache::add_index`](crate::Cache::add_index).
     ///
+    /// Controllers and managers that share an informer also share its indices. If several of them may add the same
+    /// index, ignore [`AddIndexError::Exists`], as in the example below.
+    ///
     /// If `function` later fails or panics on an object, the object is stored without values in this index. Lookups by
     /// key and lookups in other indices return the object. The failure is logged, counted in the metric
     /// `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
@@ -264,6 +267,21 @@ impl<T: Object> SharedInformer<T> {
     /// # Errors
     ///
     /// Returns an [`AddIndexError`] if the index `name` exists, or if `function` fails or panics on an existing object.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_informer::{AddIndexError, SharedInformer};
+    /// use pintle_meta::DynamicObject;
+    ///
+    /// fn index_by_owner(pods: &SharedInformer<DynamicObject>) -> Result<(), AddIndexError> {
+    ///     let owner = |pod: &DynamicObject| pod.metadata.labels.get("owner").cloned();
+    ///     match pods.add_index("owner", owner) {
+    ///         Ok(()) | Err(AddIndexError::Exists { .. }) => Ok(()),
+    ///         Err(error) => Err(error),
+    ///     }
+    /// }
+    /// ```
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,

@@ -119,7 +119,7 @@
 //! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
 //! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list), [`get_in`](operator::Context::get_in); [`get_live`](operator::Context::get_live) |
 //! | `client.Reader` | [`Reader`](pintle_cluster::Reader): [`Cluster::reader`], [`Cluster::live_reader`] |
-//! | `mgr.GetFieldIndexer().IndexField`, `client.MatchingFields` | [`add_index`](informer::SharedInformer::add_index) on the informer that the controller shares, from [`operator::Manager::cluster`]; [`informer::Lister::by_index`] in the mapping function |
+//! | `mgr.GetFieldIndexer().IndexField`, `client.MatchingFields` | [`add_index`](informer::SharedInformer::add_index) on the informer that the controller shares, from [`operator::Manager::cluster`] (ignore `Exists` if several controllers add the same index); [`informer::Lister::by_index`] in the mapping function |
 //! | `controllerutil.CreateOrUpdate`, `client.Apply`, `Status().Update` | [`operator::Context::apply`], [`apply_status`](operator::Context::apply_status) |
 //! | `controllerutil.SetControllerReference` | done by [`operator::Context::apply`]; [`owner_reference`](operator::Context::owner_reference) |
 //! | `controllerutil.AddFinalizer`, `RemoveFinalizer` | [`operator::ControllerBuilder::cleanup`] |
