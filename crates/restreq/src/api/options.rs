@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use pintle_meta::{FieldValidation, ListOptions, WatchOptions, WriteOptions};
 
 use crate::request::Request;
@@ -48,13 +49,15 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
 }
 
 pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Request {
+    // Only patches have the parameter `force`. The same options are often used for applies and creates.
+    let force = options.force && request.parts.method == Method::PATCH;
     params(
         request,
         [
             ("dryRun", if options.dry_run { "All" } else { "" }),
             ("fieldManager", &options.field_manager),
             ("fieldValidation", options.field_validation.map_or("", FieldValidation::as_str)),
-            ("force", if options.force { "true" } else { "" }),
+            ("force", if force { "true" } else { "" }),
         ],
     )
 }

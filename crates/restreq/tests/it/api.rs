@@ -58,6 +58,10 @@ async fn each_api_call_sends_its_request() {
     soon(api.create(&widget(""), &WriteOptions { field_manager: "me".into(), ..post.clone() })).await.unwrap();
     let (request, body) = last(&server);
     assert_eq!(request, format!("POST {BASE}?fieldManager=me"));
+    soon(api.create(&widget(""), &WriteOptions::apply("me"))).await.unwrap();
+    assert_eq!(last(&server).0, format!("POST {BASE}?fieldManager=me"), "only patches have the parameter `force`");
+    soon(api.update(&widget("ns"), &WriteOptions::apply("me"))).await.unwrap();
+    assert_eq!(last(&server).0, format!("PUT {BASE}/a?fieldManager=me"));
     let types = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
     let given = json!({"apiVersion": body["apiVersion"], "kind": body["kind"]});
     assert_eq!(given, types, "the body needs apiVersion and kind");
