@@ -91,6 +91,6 @@ async fn use_a_site(cluster: &Cluster) -> pintle::Result<()> {
     println!("{} is published", site.spec.domain);
 
     sites.delete("blog", &DeleteOptions::default()).await?;
-    sites.wait_for_deletion("blog", "").await?;
+    sites.wait_for_deletion("blog", None).await?;
     Ok(())
 }

@@ -58,7 +58,7 @@ async fn main() -> anyhow::Result<()> {
     println!("release still owns: {}", owned["spec"]);
 
     deployments.delete("web", &DeleteOptions::default()).await?;
-    deployments.wait_for_deletion("web", "").await?;
+    deployments.wait_for_deletion("web", None).await?;
     cluster.shutdown().await;
     Ok(())
 }

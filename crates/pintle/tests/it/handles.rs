@@ -119,7 +119,8 @@ async fn deletion_returns_finalizers_and_wait_for_deletion_completes() {
     assert!(object.metadata.deletion_timestamp.is_some());
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let (uid, options) = (&held.metadata.uid, DEFAULTS);
-    let both = async { tokio::join!(maps.wait_for_deletion("held", uid), maps.patch("held", &release, &options)) };
+    let both =
+        async { tokio::join!(maps.wait_for_deletion("held", Some(uid)), maps.patch("held", &release, &options)) };
     let (waited, released) = soon(both).await;
     waited.unwrap();
     released.unwrap();

@@ -115,7 +115,7 @@ async fn operator_installs_reconciles_and_cleans_up() {
     eventually("the map is applied again", async || maps.get("blog").await.ok()).await;
 
     sites.delete("blog", &DeleteOptions::default()).await.unwrap();
-    sites.wait_for_deletion("blog", "").await.unwrap();
+    sites.wait_for_deletion("blog", None).await.unwrap();
     assert_eq!(retired.load(Ordering::SeqCst), 1);
     running.stop().await;
     let lease = cluster.namespaced::<pintle::leaderelect::Lease>("default").get("website-controller").await.unwrap();

@@ -133,8 +133,12 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until an object has been deleted. If `uid` is not empty, the wait also ends when the object has a
-    /// different UID, because the original object was deleted and another object was created.
+    /// Waits until an object has been deleted.
+    ///
+    /// If `uid` is `None`, the method returns when no object with this key exists. If another program deletes and
+    /// re-creates the object in the meantime, the method may wait for the deletion of the new object. Pass the UID of
+    /// the object to also return when an object with a different UID exists, because the original object was then
+    /// deleted.
     ///
     /// # Errors
     ///
@@ -143,12 +147,25 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// # Cancel safety
     ///
     /// If the future is dropped, the current request is cancelled and no task keeps running.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ApiError, DeleteOptions, DynamicObject, Object};
+    /// use pintle_restreq::Api;
+    ///
+    /// async fn delete(jobs: &Api<DynamicObject>, name: &str) -> Result<(), ApiError> {
+    ///     let job = jobs.get(name).await?;
+    ///     jobs.delete(name, &DeleteOptions::default()).await?;
+    ///     jobs.wait_for_deletion(name, Some(job.uid())).await
+    /// }
+    /// ```
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
-        uid: &str,
+        uid: Option<&str>,
     ) -> Result<(), ApiError> {
-        let is_met = |object: Option<&T>| object.is_none_or(|object| !uid.is_empty() && object.uid() != uid);
+        let is_met = |object: Option<&T>| object.is_none_or(|object| uid.is_some_and(|uid| object.uid() != uid));
         self.wait_for(key, is_met).await.map(drop)
     }
 }

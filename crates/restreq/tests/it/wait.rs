@@ -238,14 +238,14 @@ async fn wait_for_condition_works_without_status_field() {
 async fn wait_for_deletion_notices_a_recreated_object() {
     let _clock = steady_clock();
     let server = Server::always(list("3", json!([]))).await;
-    soon(api(&server).wait_for_deletion("a", "")).await.unwrap();
+    soon(api(&server).wait_for_deletion("a", None)).await.unwrap();
     let there = || list("3", json!([object("2", json!({}))]));
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
-    api(&server).wait_for_deletion("a", "u").await.unwrap();
+    api(&server).wait_for_deletion("a", Some("u")).await.unwrap();
     // The object was deleted and created again while no watch was open.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
-    let other = api(&server).wait_for_deletion("a", "other").await;
+    let other = api(&server).wait_for_deletion("a", Some("other")).await;
     assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");
 }
 
@@ -297,5 +297,5 @@ async fn wait_for_ignores_objects_of_other_names() {
     };
     soon(dynamic(&server).wait_for("ns/a", is_there)).await.unwrap();
     assert_eq!(seen, [None, Some("a".into())]);
-    soon(dynamic(&server).wait_for_deletion("ns/a", "")).await.unwrap();
+    soon(dynamic(&server).wait_for_deletion("ns/a", None)).await.unwrap();
 }
