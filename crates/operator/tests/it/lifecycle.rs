@@ -436,7 +436,7 @@ async fn impossible_names_end_the_manager_at_start() {
 }
 
 #[tokio::test]
-async fn cluster_scoped_owner_can_restrict_its_children_to_a_namespace() {
+async fn cluster_scoped_owner_can_restrict_children_to_a_namespace() {
     let world = World::start().await;
     let controller = Controller::<Node>::new().namespace("prod").owns::<ConfigMap>().owns::<Node>();
     let controller = controller.reconcile(async |_: Arc<Node>, _| Ok(Action::await_change()));
