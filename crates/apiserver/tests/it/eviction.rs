@@ -2,7 +2,7 @@
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
-use pintle_json::json;
+use pintle_json::{Json, json};
 
 use crate::support::*;
 
@@ -24,6 +24,30 @@ async fn eviction_respects_resource_version_preconditions() {
     let version = made["metadata"]["resourceVersion"].as_str().expect("a version");
     assert_eq!(evict(version).await, 201);
     assert_eq!(get(&server, &format!("{pods}/p")).await.code, 404);
+}
+
+#[tokio::test]
+async fn disruption_budget_is_checked_before_the_delete_options() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let pods = "/api/v1/namespaces/default/pods";
+    let labels = json!({"app": "a"});
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    create(&server, pods, json!({"metadata": {"name": "p", "labels": labels}, "spec": spec})).await;
+    let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    assert_eq!(call(&server, Method::PATCH, &format!("{pods}/p/status"), status).await.code, 200);
+    let evict = async |options: Json| {
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": options,
+        });
+        call(&server, Method::POST, &format!("{pods}/p/eviction?dryRun=All"), eviction).await
+    };
+    assert_eq!(evict(json!({"propagationPolicy": "Some"})).await.code, 422);
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}});
+    create(&server, "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget).await;
+    assert_eq!(evict(json!({"propagationPolicy": "Some"})).await.code, 429);
+    let refused = evict(json!({"dryRun": ["Some"]})).await;
+    let why = "Non-matching dry-run options in request and content: [All] and [Some]";
+    assert_eq!((refused.code, refused.body.text("/message")), (500, why));
 }
 
 #[tokio::test]

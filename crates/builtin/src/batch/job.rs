@@ -9,6 +9,7 @@ use pintle_json::{Json, Text, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{self, Cell, ComputedCells};
 use pintle_meta::GroupVersionKind;
+use pintle_schema::Schema;
 
 use super::{job_errors, job_spec, job_status, job_warnings};
 use jiff::Timestamp;
@@ -226,7 +227,8 @@ fn generated_errors(job: &Json) -> FieldErrors {
     }
     let expected = generated.map(|(key, value)| (key.to_owned(), Json::from(value))).into_iter().collect();
     if structured(selector).is_some_and(|selector| !selects_labels(&selector, Some(&expected))) {
-        errors.push(FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"));
+        let selector = Schema::go_text("meta.LabelSelector", selector);
+        errors.push(FieldError::invalid_go("spec.selector", &selector, "`selector` not auto-generated"));
     }
     errors
 }

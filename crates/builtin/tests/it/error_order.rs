@@ -250,3 +250,78 @@ fn claim_with_a_volume_shows_zero_capacity_at_first() {
     assert_eq!(capacity(json!({})), json!("0"));
     assert_eq!(capacity(json!({"capacity": {"storage": "1Gi"}})), json!("1Gi"));
 }
+
+#[test]
+fn pod_status_errors_have_the_order_of_kube_apiserver() {
+    let pod = |status: Json| json!({"metadata": {"name": "a"}, "spec": pod_spec(json!({})), "status": status});
+    let status = json!({
+        "conditions": [{"type": "a b"}, {"type": "Ready"}], "nominatedNodeName": "A_", "observedGeneration": -3,
+        "qosClass": "Foo", "resourceClaimStatuses": [{"name": "q"}],
+        "extendedResourceClaimStatus": {"resourceClaimName": "a", "requestMappings": []},
+        "podIPs": [{"ip": "y"}, {"ip": "1.2.3.4"}], "hostIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.5"}],
+    });
+    let old = pod(json!({"qosClass": "BestEffort"}));
+    let errors = kind("", "v1", "pods").strategy.validate_update(&pod(status), &old, Subresource::Status);
+    let found: Vec<_> = errors.iter().map(|error| format!("{} {}", error.field, error.message)).collect();
+    let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+    let expected = [
+        "status.conditions[0].Type",
+        "status.nominatedNodeName",
+        "status.observedGeneration",
+        "status.qosClass",
+        "status.resourceClaimStatuses[0].name",
+        "status.extendedResourceClaimStatus.requestMappings",
+        "status.podIPs[0]",
+        "status.podIPs",
+        "status.podIPs",
+        "status.hostIPs[0].ip",
+        "status.hostIPs",
+    ];
+    assert_eq!(fields, expected, "{found:#?}");
+    let internal = "status.podIPs Internal error: failed to check for dual stack with error:invalid IP[0]: y";
+    assert_eq!(found[7], internal);
+    let pair = r#"status.podIPs Invalid value: [{"IP":"y"},{"IP":"1.2.3.4"}]: may specify no more than one IP for each IP family"#;
+    assert_eq!(found[8], pair);
+}
+
+#[test]
+fn selector_of_a_job_has_the_order_of_go() {
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}], "matchLabels": {"b": "c"}});
+    let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": template(json!({}))}});
+    job["spec"].set("selector", selector);
+    let errors = kind("batch", "v1", "jobs").strategy.validate_create(&job);
+    let found: Vec<_> = errors.iter().map(|error| error.message.as_str()).collect();
+    let expected = r#"Invalid value: {"matchLabels":{"b":"c"},"matchExpressions":[{"key":"a","operator":"Exists"}]}: `selector` not auto-generated"#;
+    assert!(found.contains(&expected), "{found:#?}");
+}
+
+#[test]
+fn terminated_containers_restart_only_if_their_policy_allows_it() {
+    let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}]);
+    let spec = json!({
+        "restartPolicy": "OnFailure",
+        "containers": [
+            {"name": "a"}, {"name": "b", "restartPolicy": "Never", "restartPolicyRules": rules},
+            {"name": "c", "restartPolicy": "Always"},
+        ],
+        "initContainers": [{"name": "i"}],
+    });
+    let status = |state: &Json| {
+        let named = |names: &[&str]| names.iter().map(|name| json!({"name": *name, "state": state})).collect::<Json>();
+        json!({
+            "containerStatuses": named(&["a", "b", "c"]), "initContainerStatuses": named(&["i"]),
+            "ephemeralContainerStatuses": named(&["e"]),
+        })
+    };
+    for (code, expected) in [
+        (0, &["containerStatuses[0]", "containerStatuses[1]", "initContainerStatuses[0]"][..]),
+        (1, &["containerStatuses[1]"][..]),
+        (3, &[][..]),
+    ] {
+        let old = json!({"spec": spec, "status": status(&json!({"terminated": {"exitCode": code}}))});
+        let new = json!({"spec": spec, "status": status(&json!({"running": {}}))});
+        let errors = kind("", "v1", "pods").strategy.validate_update(&new, &old, Subresource::Status);
+        let expected = expected.iter().chain(&["ephemeralContainerStatuses[0]"]);
+        assert_eq!(errors.fields(), expected.map(|path| format!("status.{path}.state")).collect::<Vec<_>>(), "{code}");
+    }
+}

@@ -31,7 +31,12 @@ impl PostHandler for Eviction {
     }
 
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
-        let mut options = DeleteOptions::from_body(&sent["deleteOptions"])?;
+        check_dry_run(&sent["deleteOptions"], dry_run)?;
+        // As in kube-apiserver, the disruption budget is checked before the values of the options.
+        let (mut options, invalid) = match DeleteOptions::from_body(&sent["deleteOptions"]) {
+            Err(failure) if failure.status.code == 422 => (DeleteOptions::default(), Some(failure)),
+            options => (options?, None),
+        };
         options.dry_run |= dry_run;
         let resource = GroupResource::new("", PODS);
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
@@ -46,6 +51,12 @@ impl PostHandler for Eviction {
                 Disruption::Exempt => is_exempt = true,
                 Disruption::Charged(step) => steps.push(step),
             }
+        }
+        if let Some(failure) = invalid {
+            let (namespace, name) = (target.namespace.clone(), target.name.clone());
+            let change = Box::new(move |_: &mut Json| Err(failure.clone()));
+            steps.push(PostStep::Rewrite { resource, namespace, name, change });
+            return Ok(Task::Steps { steps, dry_run, only_if_unchanged: false });
         }
         let only_if_unchanged = is_exempt && !is_finished(&pod) && options.resource_version.is_none();
         if only_if_unchanged {
@@ -65,6 +76,16 @@ impl PostHandler for Eviction {
         steps.push(PostStep::Delete(options));
         Ok(Task::Steps { steps, dry_run, only_if_unchanged })
     }
+}
+
+/// Returns an error if the body and the query contain different dry-run options.
+fn check_dry_run(options: &Json, dry_run: bool) -> Outcome<()> {
+    let sent: Vec<&str> = options.list("/dryRun").map(|option| option.text("")).collect();
+    if !dry_run || sent.is_empty() || sent == ["All"] {
+        return Ok(());
+    }
+    let why = format!("Non-matching dry-run options in request and content: [All] and [{}]", sent.join(" "));
+    Err(Failure::plain(500, why))
 }
 
 fn condition() -> Json {

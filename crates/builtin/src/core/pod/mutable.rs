@@ -4,13 +4,12 @@ use std::collections::HashSet;
 
 use pintle_apimachinery::object::restore_except;
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::{Json, json};
 
 use super::status_resources::by_name;
 use super::{gated, resize, spec};
 use super::{status_errors, status_resources};
-use crate::network_rules::ip_errors;
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -155,7 +154,7 @@ fn without_seconds(toleration: &Json) -> Json {
 }
 
 fn status_errors(new: &Json, old: &Json) -> FieldErrors {
-    let mut errors = FieldErrors::default();
+    let mut errors = status_errors::condition_errors(new);
     let nominated = new.text("/status/nominatedNodeName");
     if nominated != old.text("/status/nominatedNodeName") && !nominated.is_empty() {
         let why = name_errors(NameRule::Subdomain, nominated, false);
@@ -163,43 +162,20 @@ fn status_errors(new: &Json, old: &Json) -> FieldErrors {
         let why = "may not be set on pods that are already bound to a node";
         errors.forbidden_if(!new.text("/spec/nodeName").is_empty(), "status.nominatedNodeName", why);
     }
-    errors.extend(status_errors::report_errors(new));
-    errors.extend(status_resources::extended_claim_errors(new));
-    for (at, condition) in new.list("/status/conditions").enumerate() {
-        let observed = condition.integer("/observedGeneration").unwrap_or(0);
-        if observed < 0 {
-            let field = format!("status.conditions[{at}].observedGeneration");
-            errors.push(FieldError::invalid(field, &observed.into(), "must be a non-negative integer"));
-        }
-        let kind = condition.text("/type");
-        let why = qualified_name_faults(kind);
-        let field = format!("status.conditions[{at}].Type");
-        errors.extend(why.iter().map(|why| FieldError::invalid_text(field.as_str(), kind, why)));
+    let observed = new.integer("/status/observedGeneration").unwrap_or(0);
+    if observed < 0 {
+        let why = "must be a non-negative integer";
+        errors.push(FieldError::invalid("status.observedGeneration", &observed.into(), why));
     }
     let (before, after) = (old.text("/status/qosClass"), new.text("/status/qosClass"));
     if !before.is_empty() && !after.is_empty() && before != after {
         errors.push(FieldError::invalid_text("status.qosClass", after, "field is immutable"));
     }
-    if new.text("/spec/restartPolicy") != "Always" {
-        let retries = new.text("/spec/restartPolicy") == "OnFailure";
-        let before = by_name(old, "/status/containerStatuses");
-        for (at, container) in new.list("/status/containerStatuses").enumerate() {
-            let ended = before.get(container.text("/name")).is_some_and(|was| {
-                let failed = was.integer("/state/terminated/exitCode").unwrap_or(0) != 0;
-                was.has("/state/terminated") && !(retries && failed)
-            });
-            if ended && !container.has("/state/terminated") {
-                let field = format!("status.containerStatuses[{at}].state");
-                errors.push(FieldError::forbidden(field, "may not be transitioned to non-terminated state"));
-            }
-        }
-    }
-    for (at, address) in new.list("/status/podIPs").enumerate() {
-        let address = address.text("/ip");
-        errors.extend(ip_errors(address, &format!("status.podIPs[{at}]")));
-    }
     errors
+        .and(status_errors::restart_errors(new, old))
+        .and(status_resources::generated_claim_errors(new))
+        .and(status_resources::extended_claim_errors(new))
         .and(status_errors::address_errors(new, old))
-        .and(status_resources::allocated_errors(new))
         .and(status_errors::user_errors(new))
+        .and(status_resources::allocated_errors(new))
 }

@@ -7,6 +7,25 @@ use pintle_json::Json;
 
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 
+/// Validates the names of generated resource claims.
+pub(super) fn generated_claim_errors(new: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let claims: HashSet<&str> = new.list("/spec/resourceClaims").map(|claim| claim.text("/name")).collect();
+    let mut seen = HashSet::new();
+    for (at, status) in new.list("/status/resourceClaimStatuses").enumerate() {
+        let (name, path) = (status.text("/name"), format!("status.resourceClaimStatuses[{at}]"));
+        let why = "must match the name of an entry in `spec.resourceClaims`";
+        errors.invalid_text_if(!claims.contains(name), format!("{path}.name"), name, why);
+        errors.duplicate_if(!seen.insert(name), format!("{path}.name"), &name.into());
+        if let Some(claim) = status.get("resourceClaimName").and_then(Json::as_str) {
+            let why = name_errors(NameRule::Subdomain, claim, false);
+            let field = format!("{path}.resourceClaimName");
+            errors.extend(why.iter().map(|why| FieldError::invalid_text(field.as_str(), claim, why)));
+        }
+    }
+    errors
+}
+
 /// Validates the mapping from extended resources to the requests of a resource claim.
 pub(super) fn extended_claim_errors(pod: &Json) -> FieldErrors {
     const PATH: &str = "status.extendedResourceClaimStatus";
