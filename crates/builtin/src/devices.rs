@@ -13,7 +13,11 @@ mod slice_errors;
 use pintle_json::Json;
 
 fn claim_defaults(spec: &mut Json) {
-    let Some(devices) = spec.get_mut("devices") else { return };
+    let Some(devices) = spec.get_mut("devices").filter(|devices| devices.is_object()) else { return };
+    // The stored spec contains null, and an update must not change it.
+    if devices["requests"].is_empty() {
+        devices.set("requests", Json::Null);
+    }
     for request in devices.items_mut("requests") {
         request.get_mut("exactly").filter(|exact| exact.is_object()).into_iter().for_each(request_defaults);
         request.items_mut("firstAvailable").for_each(request_defaults);

@@ -85,6 +85,7 @@ fn read(line: &'static str) -> Option<Kind> {
             accepts_plain_finalizers: has_flag("plainfinalizers"),
             checks_metadata_last: has_flag("metadatalast"),
             status_keeps_metadata: has_flag("statusonly"),
+            status_has_no_table: has_flag("plainstatus"),
             allows_status_on_create: has_flag("sentstatus"),
             is_report: has_flag("report"),
             caches_decoded: has_flag("readoften"),

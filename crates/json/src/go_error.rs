@@ -12,6 +12,16 @@ fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     literal[begun.len()..].chars().next().map(|expected| (literal, expected))
 }
 
+/// The start of the error for a number that does not fit into a float, from this crate and from `serde_json`.
+const OUT_OF_RANGE: &str = "number out of range";
+
+/// Returns the number whose last character is before `end`.
+fn number_before(text: &str, end: usize) -> &str {
+    let text = text.get(..end).unwrap_or(text);
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | 'e' | 'E');
+    &text[text.trim_end_matches(is_part).len()..]
+}
+
 /// Returns Go's error message for text that is not JSON. Returns the message of `error` if `text` is JSON that does not
 /// fit into a type or exceeds a limit.
 pub fn go_error(error: &Error, text: &str) -> String {
@@ -22,8 +32,12 @@ pub fn go_error(error: &Error, text: &str) -> String {
     let at = line + error.column().saturating_sub(1);
     let message = error.to_string();
     let is = |start: &str| message.starts_with(start);
+    if is(OUT_OF_RANGE) {
+        let number = number_before(text, at + 1);
+        return format!("json: cannot unmarshal number {number} into Go value of type float64");
+    }
     // Go has other limits, and does not report these errors as invalid characters.
-    if error.is_data() || is("recursion limit") || is("number out of range") {
+    if error.is_data() || is("recursion limit") {
         return message;
     }
     let Some(found) = text.as_bytes().get(at).copied() else { return message };
@@ -74,6 +88,8 @@ mod tests {
             ("{bad", "invalid character 'b' looking for beginning of object key string"),
             ("m", "invalid character 'm' looking for beginning of value"),
             ("{\"a\":1", "unexpected end of JSON input"),
+            ("1e999", "json: cannot unmarshal number 1e999 into Go value of type float64"),
+            ("{\"a\":\n[-1.5E+400]}", "json: cannot unmarshal number -1.5E+400 into Go value of type float64"),
         ] {
             let error = serde_json::from_str::<Json>(text).unwrap_err();
             assert_eq!(go_error(&error, text), expected);
@@ -82,10 +98,9 @@ mod tests {
 
     #[test]
     fn limits_are_not_invalid_characters() {
-        for text in [&*"[".repeat(200), "1e999"] {
-            let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
-            assert_eq!(go_error(&error, text), error.to_string());
-        }
+        let text = "[".repeat(200);
+        let error = serde_json::from_str::<serde_json::Value>(&text).unwrap_err();
+        assert_eq!(go_error(&error, &text), error.to_string());
         let error = serde_json::from_str::<u8>("{}").unwrap_err();
         assert_eq!(go_error(&error, "{}"), error.to_string());
     }

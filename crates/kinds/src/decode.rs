@@ -71,6 +71,15 @@ impl RawBody {
     }
 }
 
+/// Returns kube-apiserver's error message for the options of a DELETE request, if [`RawBody::value`] failed.
+pub fn undecodable_options(media: BodyMedia, why: &str) -> String {
+    match media {
+        BodyMedia::Json => format!("couldn't get version/kind; json parse error: {why}"),
+        BodyMedia::Yaml => why.strip_prefix(schema::YAML_CONVERSION).unwrap_or(why).into(),
+        BodyMedia::Protobuf => why.into(),
+    }
+}
+
 /// Returns the name of the object in a body, or an empty string if the object has no name or the body is invalid.
 pub fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };

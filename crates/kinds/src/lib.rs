@@ -28,6 +28,7 @@
 pub mod check;
 pub mod decode;
 pub mod defaults;
+mod feature_gates;
 mod field_selectors;
 mod known;
 pub mod label_selector;
@@ -162,6 +163,8 @@ pub struct KindFlags {
     pub checks_metadata_last: bool,
     /// A write to `/status` keeps all stored metadata except the managed fields.
     pub status_keeps_metadata: bool,
+    /// Responses to requests for `/status` cannot be tables.
+    pub status_has_no_table: bool,
     /// A create request can set the status, even if there is a subresource `/status`.
     pub allows_status_on_create: bool,
     /// The objects only report information, as events do. Plans and garbage collection skip such objects, deletes

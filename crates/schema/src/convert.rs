@@ -16,7 +16,14 @@ use crate::finding::StrictFinding;
 use crate::types::Type;
 
 pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, ty: &Type) -> Result<Decoded, BodyError> {
-    let mut reader = Reader::default();
+    read_by(Reader::default(), from, ty)
+}
+
+fn read_by<'de>(
+    mut reader: Reader,
+    from: impl Deserializer<'de, Error = Error>,
+    ty: &Type,
+) -> Result<Decoded, BodyError> {
     let value = feed(from, Typed { reader: &mut reader, ty, path: None, earlier: None }).map_err(broken)?;
     let findings = reader.into_findings()?;
     Ok(Decoded { object: value.unwrap_or_else(|| zero(ty)), findings })
@@ -32,6 +39,14 @@ pub(super) fn read_object<'de>(
     let mut reader = Reader::new(schema);
     let object = feed(from, ObjectSink { reader: &mut reader, schema, type_meta: None }).map_err(broken)?;
     Ok(Decoded { object, findings: reader.into_findings()? })
+}
+
+/// Reads an object like kube-apiserver reads it from its storage.
+pub(super) fn read_stored(object: &Json, schema: &Schema) -> Result<Decoded, BodyError> {
+    if schema.is_custom() {
+        return read_object(object, schema);
+    }
+    read_by(Reader::of_stored(), object, schema.root())
 }
 
 /// Reads arbitrary JSON without changing numbers. Reports only duplicate members as findings.

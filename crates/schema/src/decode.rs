@@ -51,6 +51,9 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     body.complete(body.read()?)
 }
 
+/// The end of Go's error message for a number that does not fit into a float.
+const FLOAT: &str = "into Go value of type float64";
+
 struct RequestBody<'a> {
     bytes: &'a [u8],
     format: BodyFormat<'a>,
@@ -70,7 +73,14 @@ struct ReadObject {
 impl RequestBody<'_> {
     fn read(&self) -> Result<ReadObject, BodyError> {
         let Expected { api_version, schema } = *self.expected;
-        let syntax_error = |why: String| self.syntax_error(&why);
+        // kube-apiserver decodes a custom resource in a single step, so such an error is about the whole object.
+        let syntax_error = |why: String| {
+            if schema.is_custom() && why.ends_with(FLOAT) {
+                BodyError::Value(cannot_be_handled(self.expected, &why))
+            } else {
+                self.syntax_error(&why)
+            }
+        };
         let (mut reader, mut type_meta) = (Reader::new(schema), TypeMeta::new());
         let sink = ObjectSink { reader: &mut reader, schema, type_meta: Some(&mut type_meta) };
         let mut yaml_findings = Vec::new();
@@ -81,15 +91,13 @@ impl RequestBody<'_> {
                 feed(node, sink).map_err(|error| syntax_error(error.to_string()))?
             }
             BodyFormat::Yaml(Err(why)) => {
-                // kube-apiserver reports the error of its YAML parser without the prefix `yaml::CONVERSION`.
-                let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
+                // kube-apiserver reports the error of its YAML parser without the prefix.
+                let why = why.strip_prefix(yaml::YAML_CONVERSION).unwrap_or(why);
                 return Err(self.unrecognized(&format!("{why} ({})", excerpt(self.bytes))));
             }
             BodyFormat::Protobuf => {
-                if !protobuf::is_protobuf(self.bytes) {
-                    const WHY: &str =
-                        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
-                    return Err(self.unrecognized(&format!("{WHY} ({})", excerpt(self.bytes))));
+                if let Some(why) = protobuf::missing_message(self.bytes) {
+                    return Err(self.unrecognized(&format!("{why} ({})", excerpt(self.bytes))));
                 }
                 let object = protobuf::decode(self.bytes, (api_version, schema.kind()));
                 let object = object.map_err(BodyError::Unrecognized)?;

@@ -66,6 +66,7 @@ pub use decoded::{BodyError, Decoded};
 pub use finding::{StrictFinding, push_finding};
 pub use go_base64::decode_base64;
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
+pub use yaml::YAML_CONVERSION;
 
 /// The maximum nesting depth of lists and objects in a request body. A much deeper value would overflow the stack,
 /// because functions that read, write or drop a value are recursive. serde_json has the same nesting limit.
@@ -129,9 +130,10 @@ impl Schema {
     }
 
     /// Normalizes an object like Go's JSON encoder: removes the empty values that Go omits, and adds the values that Go
-    /// always writes. An object that does not match the schema is returned unchanged.
+    /// always writes. An object that does not match the schema is returned unchanged. An empty list that Go always writes
+    /// becomes null, because kube-apiserver stores objects as protobuf, which has no empty lists.
     pub fn normalised(&self, object: Json) -> Json {
-        match convert::read_object(&object, self) {
+        match convert::read_stored(&object, self) {
             Ok(decoded) => decoded.object,
             Err(_) => object,
         }

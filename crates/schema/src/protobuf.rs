@@ -11,7 +11,7 @@ mod wire;
 
 pub use envelope::{Enveloped, LENGTH, ListEnvelope};
 pub use marshal::message;
-pub use unmarshal::{decode, is_protobuf};
+pub use unmarshal::{decode, missing_message};
 
 #[cfg(test)]
 mod tests;

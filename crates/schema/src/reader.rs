@@ -27,6 +27,9 @@ pub(super) struct Reader {
     is_final: bool,
     /// Whether numbers in untyped values are kept unchanged.
     verbatim: bool,
+    /// Whether an empty list becomes null where Go always writes the field, as in an object that was stored as
+    /// protobuf, which has no empty lists.
+    pub(super) nulls_empty_lists: bool,
     /// The items that were removed from a list because the list occurred again with fewer items. The map is keyed by
     /// the path of the list, and its items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
@@ -40,6 +43,11 @@ const MAX_PATH_BYTES: usize = 16 << 20;
 impl Reader {
     pub(super) fn new(schema: &Schema) -> Self {
         Self { unknown: schema.is_custom().then(Vec::new), ..Self::default() }
+    }
+
+    /// Creates a reader for an object that was stored as protobuf.
+    pub(super) fn of_stored() -> Self {
+        Self { nulls_empty_lists: true, ..Self::default() }
     }
 
     pub(super) fn verbatim() -> Self {

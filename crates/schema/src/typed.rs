@@ -248,7 +248,8 @@ impl<'r> StructFields<'r> {
             (Type::Map(_), Some(Json::Object(earlier)), Json::Object(later)) => return earlier.extend(later),
             (_, _, value) => value,
         };
-        let value = if value.is_null() && field.always { unset_value(field) } else { value };
+        let is_lost = value.is_null() || self.reader.nulls_empty_lists && value.as_array().is_some_and(Vec::is_empty);
+        let value = if is_lost && field.always { unset_value(field) } else { value };
         // Only an object's own empty `managedFields` is a request to clear the field.
         let is_in_template =
             self.struct_type.name == OBJECT_META && self.path.is_some_and(|path| path.parent.is_some());

@@ -24,7 +24,7 @@ use crate::finding::StrictFinding;
 pub(super) use emitter::{write, write_line};
 
 /// The prefix of YAML errors in Kubernetes.
-pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
+pub const YAML_CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
@@ -36,7 +36,7 @@ const MAX_ALIASED: usize = 16 << 20;
 pub(super) fn read(body: &[u8]) -> Yaml {
     // Go's JSON encoder reports values that JSON cannot represent, so these errors do not have the prefix `yaml: `.
     let prefix = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
-    first(body).map_err(|why| format!("{CONVERSION}{}{why}", prefix(&why)))
+    first(body).map_err(|why| format!("{YAML_CONVERSION}{}{why}", prefix(&why)))
 }
 
 fn first(body: &[u8]) -> Yaml {

@@ -2,8 +2,9 @@
 
 use http::header::ACCEPT;
 use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::accept::{self, Clause, Media, RequestedTransform};
-use pintle_kinds::{Kind, Routing};
+use pintle_kinds::{Kind, RequestTarget, Routing};
 use pintle_meta::{Reason, StatusDetails};
 
 use super::call::RequestHead;
@@ -19,6 +20,8 @@ pub(crate) struct ResponseFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     Object,
+    /// An object whose kind has no table form in the subresource of the request.
+    ObjectWithoutTable,
     List,
     Watch,
     /// An object without a table form, which the server creates only for the response.
@@ -32,6 +35,12 @@ const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes
 /// Chooses the format of a response with objects of a kind. Returns a 406 failure if no format is acceptable.
 pub(crate) fn negotiate(head: &RequestHead, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
     choose(head, offer, kind.strategy.routing(), Some(kind))
+}
+
+/// Like [`negotiate`], for a response with the object of a request target.
+pub(crate) fn object(head: &RequestHead, target: &RequestTarget) -> Outcome<ResponseFormat> {
+    let has_table = target.subresource != Subresource::Status || !target.kind.flags.status_has_no_table;
+    negotiate(head, if has_table { Offer::Object } else { Offer::ObjectWithoutTable }, &target.kind)
 }
 
 pub(crate) fn document(head: &RequestHead, routing: Routing) -> Outcome<ResponseFormat> {
@@ -115,14 +124,17 @@ fn transform(
     }
     let api_version = format!("meta.k8s.io/{version}");
     match (name.as_str(), offer) {
+        ("Table", Offer::ObjectWithoutTable) => Ok(None),
         ("Table", _) => Ok(Some(Transform::table(api_version, head.query.text("includeObject"))?)),
-        ("PartialObjectMetadata", Offer::Object | Offer::Watch) => Ok(Some(Transform::Metadata { api_version })),
+        ("PartialObjectMetadata", Offer::Object | Offer::ObjectWithoutTable | Offer::Watch) => {
+            Ok(Some(Transform::Metadata { api_version }))
+        }
         ("PartialObjectMetadataList", Offer::List) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::Object) if routing == Routing::CatchAll => {
             Err(Failure::plain(500, "content is not a list"))
         }
         ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Err(match (offer, kind) {
-            (Offer::Object | Offer::List, Some(kind)) => wrong_shape(name, offer, kind),
+            (Offer::Object | Offer::ObjectWithoutTable | Offer::List, Some(kind)) => wrong_shape(name, offer, kind),
             _ => not_acceptable(MEDIA_TYPES),
         }),
         _ => Ok(None),

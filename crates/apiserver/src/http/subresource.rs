@@ -19,7 +19,7 @@ use super::sent;
 use crate::registry::{Registry, Served};
 
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
-    let format = negotiate::negotiate(&call.head, Offer::Object, &target.kind)?;
+    let format = negotiate::object(&call.head, target)?;
     let object = registry.get(target)?;
     Ok(Reply::Object { code: 200, kind: target.kind.clone(), object, format })
 }

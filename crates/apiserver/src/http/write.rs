@@ -45,7 +45,7 @@ pub(super) async fn update(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
-    let format = negotiate::negotiate(&call.head, Offer::Object, &kind)?;
+    let format = negotiate::object(&call.head, &target)?;
     let body = read_object(registry, call, request_body, &kind).await?;
     let options = WriteOptions::parse(&call.head.query, How::Put)?;
     let object = decoded(call, &kind, body, &options)?;
@@ -61,7 +61,7 @@ pub(super) async fn patch(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let kind = target.kind.clone();
-    let format = negotiate::negotiate(&call.head, Offer::Object, &kind)?;
+    let format = negotiate::object(&call.head, &target)?;
     let patch_kind = patch_kind(call, &kind)?;
     let body = decode::RawBody::new(body::read(registry, call, request_body).await?, patch_kind.body());
     let options = WriteOptions::parse(&call.head.query, patch_kind.how())?;
@@ -149,7 +149,7 @@ async fn delete_options(
     let body = decode::RawBody::new(bytes, media);
     let body = body
         .value(("v1", "DeleteOptions"))
-        .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
+        .map_err(|why| Failure::bad_request(decode::undecodable_options(media, &why)))?;
     // Release the permit, because deleting a collection can take a long time.
     call.requester.release_permit();
     DeleteOptions::from_body(&body)

@@ -114,6 +114,7 @@ impl Registry {
         let requester = write.by.requester();
         let now = requester.now(|| self.clock.now());
         let context = Context { has_labels: write.has_labels, now, ..self.context(&requester.user) };
+        kind.drop_gated_fields(new);
         match write.old {
             None => kind.prepare_for_create(&context, new),
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, subresource),

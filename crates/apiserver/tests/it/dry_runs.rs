@@ -97,6 +97,30 @@ async fn syntax_errors_are_those_of_go() {
     let message = format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
     assert_eq!(answer.body.text("/message"), message);
 
+    for (body, why) in [("", "empty data (<empty>)"), ("k8s\0", "empty body (6b387300)")] {
+        let answer = sent(&server, (Method::POST, CONFIG_MAPS), &protobuf, body).await;
+        let message = format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
+        assert_eq!(answer.body.text("/message"), message);
+    }
+    for (media, body, of) in [
+        ("merge-patch", r#"{"a":1e400}"#, "Go value"),
+        ("json-patch", r#"[{"op":"add","path":"/a","value":1e400}]"#, "Go struct field jsonPatchOp.value"),
+    ] {
+        let media = [("content-type", &*format!("application/{media}+json"))];
+        let answer = sent(&server, (Method::PATCH, "/api/v1/namespaces/default"), &media, body).await;
+        let message = format!("error decoding patch: json: cannot unmarshal number 1e400 into {of} of type float64");
+        assert_eq!(answer.body.text("/message"), message);
+    }
+    let yaml = [("content-type", "application/yaml")];
+    for (headers, body, message) in [
+        (&protobuf, "k8s\0", "empty body"),
+        (&protobuf, "{}", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+        (&yaml, "\u{1}", "yaml: control characters are not allowed"),
+    ] {
+        let answer = sent(&server, (Method::DELETE, &one), headers, body).await;
+        assert_eq!(answer.body.text("/message"), message);
+    }
+
     let apply = [("content-type", "application/apply-patch+yaml")];
     let answer = sent(&server, (Method::PATCH, &format!("{one}?fieldManager=a")), &apply, "[]").await;
     let message = "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go \

@@ -64,6 +64,93 @@ async fn create_drops_disabled_fields_and_fills_in_others() {
 }
 
 #[tokio::test]
+async fn managed_fields_of_templates_contain_disabled_fields() {
+    let server = server().await;
+    let container = json!({"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGTERM"}});
+    let pod = json!({"os": {"name": "linux"}, "containers": [container], "schedulingGroup": {"podGroupName": "g"}});
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": pod});
+    let selector = json!({"matchLabels": {"a": "b"}});
+    let workload = json!({"metadata": {"name": "a"}, "spec": {"selector": selector, "template": template}});
+    let mut job = json!({"metadata": {"name": "a"}, "spec": {"template": template}});
+    job["spec"]["template"]["spec"].set("restartPolicy", "Never");
+    let mut cron_job = json!({"metadata": {"name": "a"}, "spec": {"schedule": "@daily"}});
+    cron_job["spec"].set("jobTemplate", json!({"spec": job["spec"]}));
+    let mut controller = workload.clone();
+    controller["spec"].set("selector", json!({"a": "b"}));
+    for (path, object, spec) in [
+        ("/apis/apps/v1/namespaces/default/deployments", &workload, "/spec/template/spec"),
+        ("/apis/apps/v1/namespaces/default/statefulsets", &workload, "/spec/template/spec"),
+        ("/apis/apps/v1/namespaces/default/daemonsets", &workload, "/spec/template/spec"),
+        ("/apis/apps/v1/namespaces/default/replicasets", &workload, "/spec/template/spec"),
+        ("/api/v1/namespaces/default/replicationcontrollers", &controller, "/spec/template/spec"),
+        ("/apis/batch/v1/namespaces/default/jobs", &job, "/spec/template/spec"),
+        ("/apis/batch/v1/namespaces/default/cronjobs", &cron_job, "/spec/jobTemplate/spec/template/spec"),
+        (
+            "/api/v1/namespaces/default/podtemplates",
+            &json!({"metadata": {"name": "a"}, "template": template}),
+            "/template/spec",
+        ),
+    ] {
+        let made = create(&server, path, object.clone()).await;
+        let fields = made.at("/metadata/managedFields/0/fieldsV1").map(ToString::to_string).unwrap_or_default();
+        for (field, pointer) in [("schedulingGroup", "schedulingGroup"), ("stopSignal", "containers/0/lifecycle")] {
+            assert!(fields.contains(&format!("\"f:{field}\"")), "{path}: {fields}");
+            assert_eq!(made.at(&format!("{spec}/{pointer}")), None, "{path}");
+        }
+    }
+}
+
+/// kube-apiserver stores objects as protobuf, which has no empty lists.
+#[tokio::test]
+async fn empty_lists_are_stored_as_null() {
+    let server = server().await;
+    let rule =
+        json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "clusterScope": true, "namespaces": []});
+    let subject = json!({"kind": "User", "user": {"name": "u"}});
+    let spec = json!({
+        "priorityLevelConfiguration": {"name": "exempt"},
+        "rules": [{"subjects": [subject], "resourceRules": [rule]}],
+    });
+    let drivers = json!([{"name": "a", "nodeID": "n", "topologyKeys": []}]);
+    for (path, object, list) in [
+        ("/api/v1/nodes", json!({"status": {"images": [{"names": []}]}}), "/status/images/0/names"),
+        (
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+            json!({"spec": {"devices": {"requests": []}}}),
+            "/spec/devices/requests",
+        ),
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+            json!({"spec": spec}),
+            "/spec/rules/0/resourceRules/0/namespaces",
+        ),
+        ("/apis/storage.k8s.io/v1/csinodes", json!({"spec": {"drivers": drivers}}), "/spec/drivers/0/topologyKeys"),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles", json!({"rules": []}), "/rules"),
+        ("/api/v1/namespaces/default/limitranges", json!({"spec": {"limits": []}}), "/spec/limits"),
+    ] {
+        let mut object = object;
+        object.set("metadata", json!({"name": "a"}));
+        for query in ["?dryRun=All", ""] {
+            let made = create(&server, &format!("{path}{query}"), object.clone()).await;
+            assert_eq!(made.at(list), Some(&Json::Null), "{path}{query}");
+        }
+        let mut stored = get(&server, &format!("{path}/a")).await.body;
+        let version = version(&stored);
+        *stored.at_mut(list).expect("a null") = json!([]);
+        let put = call(&server, Method::PUT, &format!("{path}/a"), stored).await;
+        assert_eq!(put.code, 200, "{path}: {:?}", put.body);
+        assert_eq!(self::version(&put.body), version, "{path}");
+    }
+    let autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+    let scaler = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}});
+    create(&server, autoscalers, scaler).await;
+    let status = json!({"status": {"currentMetrics": []}});
+    let patched = call(&server, Method::PATCH, &format!("{autoscalers}/a/status"), status).await;
+    assert_eq!(patched.body.at("/status/currentMetrics"), Some(&Json::Null), "{:?}", patched.body);
+}
+
+#[tokio::test]
 async fn volume_phase_time_stays_while_the_phase_stays() {
     let server = server().await;
     let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}});

@@ -173,3 +173,31 @@ async fn expired_watch_ends_with_an_error_event_in_protobuf() {
         assert!(holds(&frames, part), "{frames:?}");
     }
 }
+
+#[tokio::test]
+async fn status_without_a_table_form_is_not_acceptable() {
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let server = server().await;
+    let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+    create(&server, claims, json!({"metadata": {"name": "a"}, "spec": {"devices": {}}})).await;
+    let claim = format!("{claims}/a");
+    let service = "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps";
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let definition = create(&server, definitions, definition_of("Widget", version)).await;
+    let definition = format!("{definitions}/{}", definition.text("/metadata/name"));
+    for path in [&claim, service, &definition] {
+        let status = format!("{path}/status");
+        for (path, accept, code) in
+            [(path, TABLE, 200), (&status, TABLE, 406), (&status, METADATA, 200), (&status, "application/json", 200)]
+        {
+            for (method, body) in [(Method::GET, ""), (Method::PATCH, "{}")] {
+                let headers = [("accept", accept), ("content-type", "application/merge-patch+json")];
+                let answer = read(send(&server, method, path, &headers, body).await).await;
+                assert_eq!(answer.code, code, "{path} {accept}: {:?}", answer.body);
+            }
+        }
+    }
+}

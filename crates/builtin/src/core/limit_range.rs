@@ -26,14 +26,6 @@ impl Strategy for LimitRange {
         }
     }
 
-    /// Replaces an empty list by null. kube-apiserver stores objects as protobuf, which has no empty lists.
-    fn to_stored(&self, mut object: Json) -> Json {
-        if let Some(spec) = object.get_mut("spec").filter(|spec| spec["limits"].is_empty()) {
-            spec.set("limits", Json::Null);
-        }
-        object
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let duplicates = duplicates(object.list("/spec/limits").map(|limit| limit.text("/type")));
         Check::of(object)

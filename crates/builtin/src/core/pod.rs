@@ -7,7 +7,6 @@ mod container_warnings;
 mod defaults;
 mod environment;
 mod eviction;
-mod feature_gates;
 mod field_source;
 mod file_path;
 mod gated;
@@ -89,7 +88,6 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
-        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
         let mut status = json!({"phase": "Pending", "qosClass": qos::class(pod)});
         if pod.list("/spec/schedulingGates").next().is_some() {
             let condition = json!({
@@ -102,7 +100,6 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, subresource: Subresource) {
-        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
         match subresource {
             Subresource::Status => {
                 keep_metadata(pod, old, &["ownerReferences", "deletionTimestamp"]);

@@ -23,6 +23,12 @@ impl Strategy for FlowSchema {
         if spec.integer("/matchingPrecedence").unwrap_or(0) == 0 {
             spec.set("matchingPrecedence", PRECEDENCE);
         }
+        // The stored rules contain null, and an update without changes must not increment the generation.
+        for rule in spec.items_mut("rules").flat_map(|rule| rule.items_mut("resourceRules")) {
+            if rule["namespaces"].is_empty() {
+                rule.set("namespaces", Json::Null);
+            }
+        }
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

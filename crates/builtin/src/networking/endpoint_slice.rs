@@ -45,15 +45,6 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    fn to_stored(&self, mut object: Json) -> Json {
-        for key in ["endpoints", "ports"] {
-            if object.get(key).is_none_or(Json::is_empty) {
-                object.set(key, Json::Null);
-            }
-        }
-        object
-    }
-
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         let labels = |object: &Json| object.at("/metadata/labels").filter(|labels| !labels.is_empty()).cloned();
         let part = |object: &Json, key: &str| object.get(key).filter(|part| !part.is_empty()).cloned();

@@ -1,8 +1,6 @@
 //! The `Role` and `ClusterRole` kinds in `rbac.authorization.k8s.io/v1`.
 
-use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::metadata;
-use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::selector::structured;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -16,16 +14,6 @@ pub(crate) struct Role {
 }
 
 impl Strategy for Role {
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
-        if object.get("rules").is_none_or(Json::is_empty) {
-            object.set("rules", Json::Null);
-        }
-    }
-
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
-        self.prepare_for_create(context, new);
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let gathers = object.has("/aggregationRule");
         let selectors = object.list("/aggregationRule/clusterRoleSelectors").enumerate();

@@ -13,18 +13,6 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {
-    /// Replaces empty lists by null. kube-apiserver stores objects as protobuf, which has no empty lists.
-    fn to_stored(&self, mut object: Json) -> Json {
-        let Some(spec) = object.get_mut("spec") else { return object };
-        if spec["drivers"].is_empty() {
-            spec.set("drivers", Json::Null);
-        }
-        for driver in spec.items_mut("drivers").filter(|driver| driver["topologyKeys"].is_empty()) {
-            driver.set("topologyKeys", Json::Null);
-        }
-        object
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let duplicates = duplicates(object.list("/spec/drivers").map(|driver| driver.text("/name")));
         let all = Check::of(object).each("spec.drivers", |driver, at| {

@@ -44,7 +44,10 @@ struct PatchOperation {
 impl JsonPatch {
     pub(super) fn read(body: &[u8]) -> Result<Self, PatchError> {
         let bad = |why: String| PatchError::BadRequest(format!("error decoding patch: {why}"));
-        let operations = match feed_json(body, Operations).map_err(bad)? {
+        // Go reports the field of the operation for a number that does not fit into a float.
+        let of_value =
+            |why: String| why.replace("Go value of type float64", "Go struct field jsonPatchOp.value of type float64");
+        let operations = match feed_json(body, Operations).map_err(|why| bad(of_value(why)))? {
             Ok(operations) => operations,
             Err(Json::Null) => Vec::new(),
             Err(other) => {

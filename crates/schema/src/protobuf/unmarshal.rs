@@ -12,18 +12,23 @@ use super::wire::{WireFields, WireValue};
 use crate::types::{Field, Scalar, Struct, Type, Union};
 use crate::{DEEPEST, Schema};
 
-/// Returns `true` if the body begins with the magic bytes of protobuf.
-pub fn is_protobuf(body: &[u8]) -> bool {
-    body.starts_with(MAGIC)
+/// Returns kube-apiserver's error message for a body without a message, or `None` if the body may contain a message.
+pub fn missing_message(body: &[u8]) -> Option<&'static str> {
+    match body.strip_prefix(MAGIC) {
+        Some([]) => Some("empty body"),
+        Some(_) => None,
+        None if body.is_empty() => Some("empty data"),
+        None => Some("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+    }
 }
 
 /// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. If the body lacks a version or a
 /// kind, the given version or kind is used. If the body is invalid, returns the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
-    let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
-    if envelope.is_empty() {
-        return Err("the envelope is empty".into());
+    if let Some(why) = missing_message(body) {
+        return Err(why.into());
     }
+    let envelope = body.get(MAGIC.len()..).unwrap_or_default();
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for field in WireFields::of(envelope) {
         match field? {

@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use pintle_json::{Json, Map, json};
 use regex::Regex;
 
-use super::feature_gates::drop_gated_fields;
 use super::spec::CONTAINERS;
 use crate::core::claim_spec;
 
@@ -103,7 +102,6 @@ fn fill_host_ports(container: &mut Json) {
 pub(crate) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
-        drop_gated_fields(spec);
         pod_spec(spec);
     }
 }

@@ -2,9 +2,25 @@
 
 use pintle_json::Json;
 
-use super::spec::CONTAINERS;
+use crate::Kind;
+use crate::strategy_types::PodRelation;
 
-pub(super) fn drop_gated_fields(spec: &mut Json) {
+const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+impl Kind {
+    /// Removes the fields of a pod or a pod template whose feature gates are off. The managed fields of the object keep
+    /// these fields.
+    pub fn drop_gated_fields(&self, object: &mut Json) {
+        match self.flags.pods {
+            PodRelation::Pod => drop_from_pod(object),
+            PodRelation::Template(pointer) => object.at_mut(pointer).into_iter().for_each(drop_from_pod),
+            PodRelation::Unrelated | PodRelation::Namespace => {}
+        }
+    }
+}
+
+fn drop_from_pod(pod: &mut Json) {
+    let Some(spec) = pod.get_mut("spec") else { return };
     spec.unset("schedulingGroup");
     for key in CONTAINERS {
         for container in spec.items_mut(key) {
