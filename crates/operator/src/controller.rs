@@ -195,8 +195,8 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches only the objects in one namespace. The namespace also applies to the caches of all other namespaced kinds
-    /// that the controller uses. The default is all namespaces. If the namespace is empty, or if all kinds that the
-    /// controller uses are cluster-scoped, the manager does not start.
+    /// that the controller uses. The default is all namespaces. The manager does not start if the namespace is empty, or
+    /// if `K` and all other kinds that the controller uses are cluster-scoped.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = namespace.into();
         if namespace.is_empty() {

@@ -177,8 +177,8 @@ impl Journal {
     }
 
     /// Returns the first request for each verb, resource and namespace that the server rejected because `user` lacks a
-    /// permission. Omits other responses with the status 403, such as responses of admission or of injected
-    /// faults, because their messages do not name the user.
+    /// permission. Admission plugins and injected faults also cause responses with the status 403, but their messages do
+    /// not name the user, so this method omits their requests.
     pub(crate) fn denied(&self, user: &str) -> Vec<SentRequest> {
         let (inner, user) = (self.inner.lock(), format!("{user:?}"));
         let mut denied = Vec::<SentRequest>::new();

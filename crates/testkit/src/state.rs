@@ -118,9 +118,10 @@ impl State {
 /// Parses a line of a snapshot. Returns `None` for Leases and Events, because they are not part of the state.
 fn parse(line: &str) -> Option<Stored> {
     let mut line: Value = serde_json::from_str(line).ok()?;
-    // The server's keys of custom resources have the prefix `custom/`.
-    let group_resource = last(line["resource"].as_str()?).to_owned();
-    let resource = group_resource.split('.').next().unwrap_or_default().to_owned();
+    // For custom resources, the name has the prefix `custom/`, which distinguishes a custom resource named `leases`.
+    let resource = line["resource"].as_str()?;
+    let group_resource = last(resource).to_owned();
+    let resource = resource.split('.').next().unwrap_or_default().to_owned();
     if ["leases", "events"].contains(&resource.as_str()) {
         return None;
     }

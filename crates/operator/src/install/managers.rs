@@ -26,7 +26,7 @@ where
             // Use a create request, because an apply would overwrite an object that another build creates at the same
             // time.
             match cluster.api().create(object, options).await {
-                Err(error) if !error.is_already_exists() => return Err(error),
+                Err(error) if !error.is_already_exists() => Err(error),
                 // If another replica has created the object since the read, use its object.
                 _ => read_raw(cluster, &resource, &key).await,
             }

@@ -67,7 +67,7 @@ fn generated_values_are_ignored_between_runs() {
     let kit = || Kit::new(generates_once).create(site("blog"));
     for (kit, field) in [
         (kit().ignore::<Website>("/status/url"), "secrets default/blog.data.password: "),
-        (kit().ignore::<Secret>("/data/password"), "websites default/blog.status.url: "),
+        (kit().ignore::<Secret>("/data/password"), "custom/websites default/blog.status.url: "),
         // The pointer belongs to another kind.
         (
             kit().ignore::<Website>("/data/password").ignore::<Website>("/status/url"),
