@@ -24,6 +24,48 @@ const PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[nu
 pub(crate) fn restrict_quantities<T: JsonSchema + ?Sized>(schema: &mut Value) {
     let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     restrict(schema, vec![&root], &root);
+    remove_empty_defaults(schema);
+}
+
+/// Removes empty quantities from all defaults. `Quantity::default()` is an empty string, which schemars writes for
+/// `#[serde(default)]`. The API server rejects a definition whose default does not match the pattern.
+fn remove_empty_defaults(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(mut default) = members.remove("default")
+                && !has_empty_quantity(&Value::Object(members.clone()), &mut default)
+            {
+                members.insert("default".into(), default);
+            }
+            members.values_mut().for_each(remove_empty_defaults);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_empty_defaults),
+        _ => {}
+    }
+}
+
+/// Removes optional members that are empty quantities from `value`. Returns `true` if `value` still contains an empty
+/// quantity, because it is one, or because a required member or an item is one.
+fn has_empty_quantity(schema: &Value, value: &mut Value) -> bool {
+    if schema["pattern"] == PATTERN && value == "" {
+        return true;
+    }
+    let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| schema[*key].as_array()).flatten();
+    let mut is_left = alternatives.fold(false, |is_left, schema| has_empty_quantity(schema, value) || is_left);
+    match value {
+        Value::Object(members) => members.retain(|name, member| {
+            let child = schema["properties"].get(name.as_str()).unwrap_or(&schema["additionalProperties"]);
+            let is_kept = !has_empty_quantity(child, member);
+            let is_required = || schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+            is_left |= !is_kept && is_required();
+            is_kept
+        }),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| is_left |= has_empty_quantity(&schema["items"], item));
+        }
+        _ => {}
+    }
+    is_left
 }
 
 /// Adds the alternatives that controller-gen writes for a quantity.
@@ -39,13 +81,16 @@ fn restrict<'a>(schema: &mut Value, references: Vec<&'a Value>, root: &'a Value)
     let Value::Object(members) = schema else { return };
     let (mut parts, mut seen, mut is_quantity) = (Vec::new(), BTreeSet::new(), false);
     for reference in references {
-        is_quantity |= resolve(reference, root, &mut seen, &mut parts);
+        is_quantity |= resolve(reference, root, &mut seen, &mut parts, false);
     }
     if is_quantity && members.contains_key(INT_OR_STRING) {
         members.entry("pattern").or_insert_with(|| PATTERN.into());
     }
     for (key, child) in members {
-        let parts_at = parts.iter().filter_map(|part| part.get(key.as_str()));
+        // The alternatives of an alternative have other indexes than the alternatives of the schema itself.
+        let is_union = matches!(key.as_str(), "anyOf" | "oneOf" | "allOf");
+        let parts_at = parts.iter().filter(|(_, is_alternative)| !(is_union && *is_alternative));
+        let parts_at = parts_at.filter_map(|(part, _)| part.get(key.as_str()));
         match (key.as_str(), child) {
             ("properties" | "patternProperties", Value::Object(children)) => {
                 for (name, child) in children {
@@ -65,14 +110,20 @@ fn restrict<'a>(schema: &mut Value, references: Vec<&'a Value>, root: &'a Value)
     }
 }
 
-/// Adds `schema`, the schema that it refers to, and their alternatives to `parts`. Returns `true` if `schema` refers to
-/// a `Quantity` or to an `Option<Quantity>`.
-fn resolve<'a>(schema: &'a Value, root: &'a Value, seen: &mut BTreeSet<&'a str>, parts: &mut Vec<&'a Value>) -> bool {
-    parts.push(schema);
+/// Adds `schema`, the schema that it refers to, and their alternatives to `parts`, each with the flag whether it is an
+/// alternative. Returns `true` if `schema` refers to a `Quantity` or to an `Option<Quantity>`.
+fn resolve<'a>(
+    schema: &'a Value,
+    root: &'a Value,
+    seen: &mut BTreeSet<&'a str>,
+    parts: &mut Vec<(&'a Value, bool)>,
+    is_alternative: bool,
+) -> bool {
+    parts.push((schema, is_alternative));
     for key in ["anyOf", "oneOf", "allOf"] {
         let alternatives = schema.get(key).and_then(Value::as_array).into_iter().flatten();
         let values = alternatives.filter(|alternative| alternative["type"] != "null");
-        let quantities: Vec<bool> = values.map(|alternative| resolve(alternative, root, seen, parts)).collect();
+        let quantities: Vec<bool> = values.map(|alternative| resolve(alternative, root, seen, parts, true)).collect();
         if quantities == [true] {
             return true;
         }
@@ -83,7 +134,7 @@ fn resolve<'a>(schema: &'a Value, root: &'a Value, seen: &mut BTreeSet<&'a str>,
     }
     let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
     match target.filter(|_| seen.insert(reference)) {
-        Some(target) => resolve(target, root, seen, parts),
+        Some(target) => resolve(target, root, seen, parts, is_alternative),
         None => false,
     }
 }

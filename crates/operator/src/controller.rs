@@ -195,8 +195,9 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches only the objects in one namespace. The namespace also applies to the caches of all other namespaced kinds
-    /// that the controller uses. The default is all namespaces. The manager does not start if the namespace is empty, or
-    /// if `K` and all other kinds that the controller uses are cluster-scoped.
+    /// that the controller uses. The default is all namespaces. If all kinds that the controller uses are
+    /// cluster-scoped, the namespace has no effect, and a warning is logged. If the namespace is empty, the manager does
+    /// not start.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = namespace.into();
         if namespace.is_empty() {
@@ -454,12 +455,13 @@ impl<K: Resource> ControllerBuilder<K> {
             self.problem.get_or_insert(format!("it has labels of {kind}, but does not use this kind; {advice}"));
         }
         if let Some(namespace) = self.selection.namespace.as_deref().filter(|_| !self.has_namespaced) {
-            let kind = K::KIND;
-            let problem = format!(
-                "its namespace {namespace:?} has no effect, because {kind} is cluster-scoped and the controller uses no \
-                 namespaced kind; omit `.namespace(…)`"
+            // Do not fail, because a program may set the namespace of all its controllers with one flag.
+            let (controller, kind) = (&self.name, K::KIND);
+            tracing::warn!(
+                controller,
+                namespace,
+                "the namespace has no effect, because the controller uses no namespaced kind, and {kind} is cluster-scoped"
             );
-            self.problem.get_or_insert(problem);
         }
         let functions = Functions {
             reconciler: Arc::new(reconciler),

@@ -177,12 +177,12 @@ impl Journal {
     }
 
     /// Returns the first request for each verb, resource and namespace that the server rejected because `user` lacks a
-    /// permission. Admission plugins and injected faults also cause responses with the status 403, but their messages do
-    /// not name the user, so this method omits their requests.
+    /// permission. Admission plugins, webhooks and injected faults also cause responses with the status 403, but with other
+    /// messages, so this method omits their requests.
     pub(crate) fn denied(&self, user: &str) -> Vec<SentRequest> {
-        let (inner, user) = (self.inner.lock(), format!("{user:?}"));
+        let (inner, user) = (self.inner.lock(), [format!("User {user:?} cannot "), format!("user {user:?} (groups=")]);
         let mut denied = Vec::<SentRequest>::new();
-        for (index, _) in inner.forbidden.iter().filter(|(_, message)| message.contains(&user)) {
+        for (index, _) in inner.forbidden.iter().filter(|(_, message)| user.iter().any(|text| message.contains(text))) {
             let request = &inner.requests[*index];
             if !denied.iter().any(|known| known.is_same(request, false)) {
                 denied.push(request.clone());

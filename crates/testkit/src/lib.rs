@@ -76,8 +76,8 @@
 //! killed process sends no further requests, but threads that it has started keep running.
 //!
 //! The server calls the [webhooks](pintle_operator::Manager::webhooks) of the operator without a socket, so no port and
-//! no certificate are necessary. A registered webhook belongs to the operator if the path of its URL is the path of one
-//! of the operator's webhooks. The Service or the host of the URL can have any name. The running processes, including
+//! no certificate are necessary. A registered webhook belongs to the operator if the path of its URL ends with the
+//! path of one of the operator's webhooks. The Service or the host of the URL can have any name. The running processes, including
 //! standbys, answer the calls in turn. While no process runs, the calls fail with `connection refused`, so the failure
 //! policy of the webhook applies. If a process is killed during a call, the call fails, too. Faults and disturbances do
 //! not affect the calls. The steps of the user, and [`Lab::create`], wait until the webhooks are registered. To test

@@ -79,3 +79,85 @@ fn quantities_have_the_pattern_of_controller_gen() {
         assert_eq!((&found["pattern"], &found["x-kubernetes-int-or-string"]), (&Value::Null, &json!(true)), "{path}");
     }
 }
+
+#[derive(Resource, Deserialize, Serialize, JsonSchema)]
+#[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+struct Defaults {
+    metadata: ObjectMeta,
+    spec: DefaultsSpec,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct DefaultsSpec {
+    #[serde(default)]
+    plain: Quantity,
+    #[serde(default = "one")]
+    one: Quantity,
+    #[serde(default)]
+    optional: Optional,
+    #[serde(default)]
+    required: Required,
+}
+
+fn one() -> Quantity {
+    Quantity("1".into())
+}
+
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+struct Optional {
+    memory: Quantity,
+    name: String,
+}
+
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
+struct Required {
+    memory: Quantity,
+    name: String,
+}
+
+/// The API server rejects a definition whose default does not match the schema.
+#[test]
+fn empty_quantities_are_removed_from_defaults() {
+    let definition = Defaults::crd();
+    let spec = &definition.spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let defaults = ["plain", "one", "optional", "required"].map(|name| spec[name]["default"].clone());
+    assert_eq!(defaults, [Value::Null, json!("1"), json!({"name": ""}), Value::Null]);
+    assert_eq!(spec["optional"]["properties"]["memory"]["default"], Value::Null);
+}
+
+#[derive(Resource, Deserialize, Serialize, JsonSchema)]
+#[resource(crate = pintle_crd, group = "example.com", version = "v1")]
+struct Nested {
+    metadata: ObjectMeta,
+    spec: NestedSpec,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct NestedSpec {
+    outer: Outer,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Outer {
+    Inner(Inner),
+    Port { port: IntOrString },
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Inner {
+    Name { name: String },
+    Size { size: Quantity },
+}
+
+#[test]
+fn alternatives_of_an_alternative_are_kept_apart() {
+    let definition = Nested::crd();
+    let outer =
+        &definition.spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["outer"];
+    let text = outer.to_string();
+    assert_eq!(text.matches("numkMGTPE").count(), 1, "{text}");
+    assert!(outer["properties"]["size"]["pattern"].is_string(), "{text}");
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pintle_controller::{ReconcileError, within_term};
 use pintle_events::EventType;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, DynamicObject, Object, ObjectKey, OwnerReference, Patch, Preconditions,
-    PropagationPolicy, Resource, WriteOptions,
+    ApiError, ApiResource, DeleteOptions, DynamicObject, GroupVersion, Object, ObjectKey, OwnerReference, Patch,
+    Preconditions, PropagationPolicy, Resource, WriteOptions,
 };
 use pintle_restreq::{Api, Deletion};
 use serde::Serialize;
@@ -122,6 +122,8 @@ impl<K: Resource> Context<K> {
         let owner = self.owner()?;
         let (key, mut configuration) =
             configuration::of_dynamic_child(resource, child, self.key().namespace(), &owner)?;
+        let GroupVersion { group, .. } = &resource.group_version;
+        self.check_is_other(&key, group, &resource.kind)?;
         let api = Api::<DynamicObject>::dynamic(self.cluster().client().clone(), resource.clone(), key.namespace());
         let api = api.map_err(ReconcileError::terminal)?;
         match api.clone().metadata_only().get_opt(key.name()).await? {
@@ -187,13 +189,18 @@ impl<K: Resource> Context<K> {
     /// Returns the cache for a child of type `T`. Returns a terminal error if the controller does not own `T`, or if the
     /// child is the reconciled object itself.
     fn cache_of_child<T: Resource>(&self, key: &ObjectKey) -> Result<&Cached<T>> {
-        if key == self.key() && (T::API_VERSION, T::KIND) == (K::API_VERSION, K::KIND) {
-            return Err(ReconcileError::terminal(format!(
-                "{} {key:?} cannot own itself; use `apply_unowned` to apply fields of the reconciled object",
-                K::KIND
-            )));
-        }
+        self.check_is_other(key, &T::api_resource().group_version.group, T::KIND)?;
         self.shared.caches.get_owned::<T>()
+    }
+
+    /// Returns a terminal error if the child is the reconciled object itself.
+    fn check_is_other(&self, key: &ObjectKey, group: &str, kind: &str) -> Result<()> {
+        if key != self.key() || kind != K::KIND || group != K::api_resource().group_version.group {
+            return Ok(());
+        }
+        Err(ReconcileError::terminal(format!(
+            "{kind} {key:?} cannot own itself; use `apply_unowned` to apply fields of the reconciled object"
+        )))
     }
 
     /// Asks the server whether the owner of a new child still exists. If the owner was re-created, the cache may still

@@ -65,7 +65,11 @@ impl Installer {
             // With this resourceVersion, the server returns a conflict if another build has written the configuration
             // since the read.
             own["metadata"]["resourceVersion"] = installed["metadata"]["resourceVersion"].clone();
-            return api.patch(name, &Patch::Apply(own), &WriteOptions::apply(&self.field_manager)).await.map(drop);
+            let patch = Patch::Apply(own.clone());
+            match api.patch(name, &patch, &WriteOptions::apply(&self.field_manager)).await {
+                Err(error) if error.is_conflict() && attempts < REPEATS => attempts += 1,
+                applied => return applied.map(drop),
+            }
         }
     }
 }

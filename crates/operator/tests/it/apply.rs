@@ -71,26 +71,35 @@ async fn many_unchanged_children_are_applied_once() {
 }
 
 #[tokio::test]
-async fn child_of_a_dynamic_resource_gets_owner_and_manager() {
+async fn child_of_a_dynamic_resource_gets_an_owner() {
     let world = World::with_site("blog").await;
-    let reconcile = async |_: Arc<Website>, cx: Context<Website>| {
-        let maps = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-        let namespaces = ApiResource::new("v1", "Namespace", "namespaces", Scope::Cluster);
-        let mut child = DynamicObject { metadata: ObjectMeta::new("", "blog"), ..DynamicObject::default() };
-        child.data.insert("data".into(), json!({"a": "b", "c": null}));
-        for _ in 0..2 {
-            let stored = cx.apply_dynamic(&maps, &child).await?;
-            assert_eq!((&stored.metadata.namespace[..], &stored.data["data"]), ("default", &json!({"a": "b"})));
+    let (applied, mut results) = unbounded_channel();
+    let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
+        let applied = applied.clone();
+        async move {
+            let maps = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+            let namespaces = ApiResource::new("v1", "Namespace", "namespaces", Scope::Cluster);
+            let sites = ApiResource::new("example.com/v1", "Website", "websites", Scope::Namespaced);
+            let mut child = DynamicObject { metadata: ObjectMeta::new("", "blog"), ..DynamicObject::default() };
+            child.data.insert("data".into(), json!({"a": "b", "c": null}));
+            for resource in [&maps, &maps, &namespaces, &sites] {
+                applied.send(cx.apply_dynamic(resource, &child).await).unwrap();
+            }
+            Ok(Action::await_change())
         }
-        let refused = cx.apply_dynamic(&namespaces, &child).await.unwrap_err();
-        assert!(refused.is_terminal() && refused.to_string().contains("cannot own Namespace"), "{refused}");
-        Ok(Action::await_change())
     };
     let running = Running::start(world.manager().controller(Controller::<Website>::new().reconcile(reconcile)));
-    let stored = eventually("the child exists", async || world.child("blog").await.ok()).await;
     let site = world.site("blog").await;
-    let owner = &stored.metadata.owner_references[0];
-    assert_eq!((&owner.uid, owner.controller), (&site.metadata.uid, Some(true)));
+    for _ in 0..2 {
+        let stored = soon(results.recv()).await.unwrap().unwrap();
+        let owner = &stored.metadata.owner_references[0];
+        assert_eq!((&stored.metadata.namespace[..], &stored.data["data"]), ("default", &json!({"a": "b"})));
+        assert_eq!((&owner.uid, owner.controller), (&site.metadata.uid, Some(true)));
+    }
+    for expected in ["cannot own Namespace", "cannot own itself"] {
+        let refused = soon(results.recv()).await.unwrap().unwrap_err();
+        assert!(refused.is_terminal() && refused.to_string().contains(expected), "{refused}");
+    }
     running.stop().await.unwrap();
 }
 

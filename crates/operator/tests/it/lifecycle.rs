@@ -409,7 +409,6 @@ async fn impossible_names_end_the_manager_at_start() {
     let without_domain = Controller::<Website>::new().cleanup("dns", done).reconcile(nothing());
     let everywhere = Controller::<Website>::new().namespace("");
     let unused = Controller::<Website>::new().labels_of::<ConfigMap>("a=b".parse().unwrap());
-    let in_namespace = Controller::<Node>::new().namespace("prod").reads::<Node>();
     let owns_nodes = Controller::<Website>::new().owns::<Node>();
     let two = Controller::<Website>::new().cleanup("example.com/a", done).cleanup("example.com/b", done);
     for (manager, expected) in [
@@ -422,10 +421,6 @@ async fn impossible_names_end_the_manager_at_start() {
         ),
         (world.manager().controller(everywhere.reconcile(nothing())), "its namespace is empty; omit `.namespace(…)`"),
         (
-            world.manager().controller(in_namespace.reconcile(async |_: Arc<Node>, _| Ok(Action::await_change()))),
-            "its namespace \"prod\" has no effect, because Node is cluster-scoped",
-        ),
-        (
             world.manager().controller(owns_nodes.reconcile(nothing())),
             "it owns Node, which is cluster-scoped, but Website is namespaced",
         ),
@@ -436,11 +431,13 @@ async fn impossible_names_end_the_manager_at_start() {
 }
 
 #[tokio::test]
-async fn cluster_scoped_owner_can_restrict_children_to_a_namespace() {
+async fn cluster_scoped_owner_can_have_a_namespace() {
     let world = World::start().await;
-    let controller = Controller::<Node>::new().namespace("prod").owns::<ConfigMap>().owns::<Node>();
-    let controller = controller.reconcile(async |_: Arc<Node>, _| Ok(Action::await_change()));
-    Running::start(world.manager().controller(controller)).stop().await.unwrap();
+    let in_namespace = || Controller::<Node>::new().namespace("prod");
+    for controller in [in_namespace().owns::<ConfigMap>().owns::<Node>(), in_namespace()] {
+        let controller = controller.reconcile(async |_: Arc<Node>, _| Ok(Action::await_change()));
+        Running::start(world.manager().controller(controller)).stop().await.unwrap();
+    }
 }
 
 /// The server never responds to Event requests, so the manager must drop pending Events after the shutdown timeout.

@@ -135,7 +135,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
 
     /// Waits until an object has been deleted.
     ///
-    /// If `uid` is `None`, the method returns when no object with this key exists. If another program deletes and
+    /// If `uid` is `None` or empty, the method returns when no object with this key exists. If another program deletes and
     /// re-creates the object in the meantime, the method may wait for the deletion of the new object. Pass the UID of
     /// the object to also return when an object with a different UID exists, because the original object was then
     /// deleted.
@@ -165,6 +165,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         uid: Option<&str>,
     ) -> Result<(), ApiError> {
+        let uid = uid.filter(|uid| !uid.is_empty());
         let is_met = |object: Option<&T>| object.is_none_or(|object| uid.is_some_and(|uid| object.uid() != uid));
         self.wait_for(key, is_met).await.map(drop)
     }

@@ -243,6 +243,9 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
     api(&server).wait_for_deletion("a", Some("u")).await.unwrap();
+    let server = Server::start([there(), Reply::watch(&[frame("DELETED", "5")], End::Stall)]).await;
+    api(&server).wait_for_deletion("a", Some("")).await.unwrap();
+    assert_eq!(server.seen().len(), 2, "an empty UID is no UID");
     // The object was deleted and created again while no watch was open.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
     let other = api(&server).wait_for_deletion("a", Some("other")).await;

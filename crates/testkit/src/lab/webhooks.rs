@@ -63,12 +63,19 @@ impl Replicas {
         !state.paths.is_empty() && !is_registered()
     }
 
-    /// Returns a handler that calls a running process, if the operator has a webhook with the path of `url`.
+    /// Returns a handler that calls a running process, if the path of `url` ends with the path of one of the operator's
+    /// webhooks. The URL of an endpoint can have a prefix before this path.
     pub(super) fn handler(self: &Arc<Self>, url: &Uri) -> Option<LocalHandler> {
         let replicas = self.clone();
-        let is_known = self.0.lock().paths.contains(url.path());
-        let handler = move |request| -> LocalAnswer { Box::pin(async move { replicas.call(request).await }) };
-        is_known.then(|| Box::new(handler) as _)
+        let path = self.0.lock().paths.iter().find(|path| url.path().ends_with(path.as_str()))?.clone();
+        let handler = move |mut request: Request<Full<Bytes>>| -> LocalAnswer {
+            let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+            if let Ok(own) = format!("{path}{query}").parse() {
+                *request.uri_mut() = own;
+            }
+            Box::pin(async move { replicas.call(request).await })
+        };
+        Some(Box::new(handler))
     }
 
     async fn call(&self, request: Request<Full<Bytes>>) -> io::Result<Response<Full<Bytes>>> {
