@@ -51,7 +51,8 @@ fn has_empty_quantity(schema: &Value, value: &mut Value) -> bool {
         return true;
     }
     let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| schema[*key].as_array()).flatten();
-    let mut is_left = alternatives.fold(false, |is_left, schema| has_empty_quantity(schema, value) || is_left);
+    let mut is_left = false;
+    alternatives.for_each(|schema| is_left |= has_empty_quantity(schema, value));
     match value {
         Value::Object(members) => members.retain(|name, member| {
             let child = schema["properties"].get(name.as_str()).unwrap_or(&schema["additionalProperties"]);
