@@ -102,7 +102,11 @@ async fn website_is_published_and_retired() -> pintle::Result<()> {
 
     let sites = running.cluster.namespaced::<Website>("default");
     sites.delete("blog", &DeleteOptions::default()).await?;
-    timeout(Duration::from_secs(30), sites.wait_for_deletion("blog", None)).await??;
+    timeout(
+        Duration::from_secs(30),
+        sites.wait_for_deletion("blog", None),
+    )
+    .await??;
     running.stop().await
 }
 
