@@ -24,49 +24,31 @@ const PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[nu
 pub(crate) fn restrict_quantities<T: JsonSchema + ?Sized>(schema: &mut Value) {
     let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     restrict(schema, vec![&root], &root);
-    remove_empty_defaults(schema);
 }
 
-/// Removes empty quantities from all defaults. `Quantity::default()` is an empty string, which schemars writes for
-/// `#[serde(default)]`. The API server rejects a definition whose default does not match the pattern.
-fn remove_empty_defaults(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            if let Some(mut default) = members.remove("default")
-                && !has_empty_quantity(&Value::Object(members.clone()), &mut default)
-            {
-                members.insert("default".into(), default);
-            }
-            members.values_mut().for_each(remove_empty_defaults);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_empty_defaults),
-        _ => {}
-    }
-}
-
-/// Removes optional members that are empty quantities from `value`. Returns `true` if `value` still contains an empty
-/// quantity, because it is one, or because a required member or an item is one.
-fn has_empty_quantity(schema: &Value, value: &mut Value) -> bool {
+/// Removes optional members that are empty quantities from `value`. Returns `true` if `value` is invalid, because it is an
+/// empty quantity itself, or because a required member or an item is one.
+fn remove_empty_quantities(schema: &Value, value: &mut Value) -> bool {
     if schema["pattern"] == PATTERN && value == "" {
         return true;
     }
     let alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|key| schema[*key].as_array()).flatten();
-    let mut is_left = false;
-    alternatives.for_each(|schema| is_left |= has_empty_quantity(schema, value));
+    let mut is_invalid = false;
+    alternatives.for_each(|schema| is_invalid |= remove_empty_quantities(schema, value));
     match value {
         Value::Object(members) => members.retain(|name, member| {
             let child = schema["properties"].get(name.as_str()).unwrap_or(&schema["additionalProperties"]);
-            let is_kept = !has_empty_quantity(child, member);
+            let is_kept = !remove_empty_quantities(child, member);
             let is_required = || schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
-            is_left |= !is_kept && is_required();
+            is_invalid |= !is_kept && is_required();
             is_kept
         }),
         Value::Array(items) => {
-            items.iter_mut().for_each(|item| is_left |= has_empty_quantity(&schema["items"], item));
+            items.iter_mut().for_each(|item| is_invalid |= remove_empty_quantities(&schema["items"], item));
         }
         _ => {}
     }
-    is_left
+    is_invalid
 }
 
 /// Adds the alternatives that controller-gen writes for a quantity.
@@ -108,6 +90,21 @@ fn restrict<'a>(schema: &mut Value, references: Vec<&'a Value>, root: &'a Value)
             }
             _ => {}
         }
+    }
+    remove_empty_default(schema);
+}
+
+/// Removes empty quantities from the default of `schema`, or the whole default if such a quantity is required.
+/// `Quantity::default()` is an empty string, which schemars writes for `#[serde(default)]`. The API server rejects a
+/// definition whose default does not match the pattern.
+fn remove_empty_default(schema: &mut Value) {
+    let Some(mut default) = schema.get("default").cloned() else { return };
+    let is_invalid = remove_empty_quantities(schema, &mut default);
+    let Value::Object(members) = schema else { return };
+    if is_invalid {
+        members.remove("default");
+    } else {
+        members.insert("default".into(), default);
     }
 }
 

@@ -28,8 +28,8 @@ use super::versions::{Differences, cover_atomic_values};
 /// As in kube-apiserver, all `managedFields` entries are cleared if a list contains an item that cannot be identified,
 /// such as an item without its key, or if a custom resource does not match its schema. Validation can still accept such
 /// a write, because the server restores the status first. All entries are also cleared if the conversion of an object to
-/// a manager's version fails. The entries are also cleared if the default values of list
-/// keys would use too much memory. The server cannot store an object with such large default values.
+/// a manager's version fails, or if the default values of list keys would use too much memory. The server cannot store an
+/// object with such large default values.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =

@@ -1,6 +1,7 @@
 //! Parses request paths.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use percent_encoding::percent_decode;
 
@@ -53,10 +54,10 @@ impl Default for Target {
 impl Target {
     /// Returns the path of the resource, or an empty path for other targets.
     pub fn resource(&self) -> &ResourcePath {
-        const NONE: &ResourcePath = &ResourcePath::none();
+        static NONE: LazyLock<ResourcePath> = LazyLock::new(ResourcePath::default);
         match self {
             Self::Resource(path) => path,
-            Self::Other(_) | Self::Undeterminable => NONE,
+            Self::Other(_) | Self::Undeterminable => &NONE,
         }
     }
 
@@ -64,7 +65,7 @@ impl Target {
     pub fn into_resource(self) -> ResourcePath {
         match self {
             Self::Resource(path) => path,
-            Self::Other(_) | Self::Undeterminable => ResourcePath::none(),
+            Self::Other(_) | Self::Undeterminable => ResourcePath::default(),
         }
     }
 
@@ -84,21 +85,6 @@ impl Target {
 }
 
 impl ResourcePath {
-    const fn none() -> Self {
-        Self {
-            group: String::new(),
-            version: String::new(),
-            namespace: String::new(),
-            resource: String::new(),
-            name: String::new(),
-            subresource: String::new(),
-            rest: Vec::new(),
-            in_namespace: false,
-            old_watch: false,
-            old_proxy: false,
-        }
-    }
-
     /// Parses the path segments after the group. The first segment is the version, and at least one more segment must
     /// follow.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {

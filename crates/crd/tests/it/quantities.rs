@@ -136,6 +136,37 @@ struct Nested {
 #[derive(Deserialize, Serialize, JsonSchema)]
 struct NestedSpec {
     outer: Outer,
+    optional: Option<Outer>,
+    flattened: WithOuter,
+    tagged: Option<External>,
+    several: WithSeveral,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct WithOuter {
+    name: String,
+    #[serde(flatten)]
+    outer: External,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct WithSeveral {
+    #[serde(flatten)]
+    outer: Option<External>,
+    #[serde(flatten)]
+    other: Other,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+enum External {
+    Size { size: Quantity },
+    Port(IntOrString),
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+enum Other {
+    Amount(Quantity),
+    Name(String),
 }
 
 #[derive(Deserialize, Serialize, JsonSchema)]
@@ -153,11 +184,18 @@ enum Inner {
 }
 
 #[test]
-fn alternatives_of_an_alternative_are_kept_apart() {
+fn quantities_in_nested_alternatives_have_the_pattern() {
     let definition = Nested::crd();
-    let outer =
-        &definition.spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["outer"];
-    let text = outer.to_string();
-    assert_eq!(text.matches("numkMGTPE").count(), 1, "{text}");
-    assert!(outer["properties"]["size"]["pattern"].is_string(), "{text}");
+    let spec = &definition.spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    for (quantity, quantities) in [
+        ("/outer/properties/size", 1),
+        ("/optional/properties/size", 1),
+        ("/flattened/properties/Size/properties/size", 1),
+        ("/tagged/properties/Size/properties/size", 1),
+        ("/several/properties/Amount", 2),
+    ] {
+        let field = &spec[quantity.split('/').nth(1).unwrap()];
+        assert_eq!(field.to_string().matches("numkMGTPE").count(), quantities, "{quantity}: {field}");
+        assert!(spec.pointer(quantity).unwrap()["pattern"].is_string(), "{quantity}: {field}");
+    }
 }

@@ -146,7 +146,7 @@ impl<L: Lock> Contest<L> {
                 }
                 Instruction::NewLeader(identity) => {
                     if identity.is_empty() {
-                        tracing::info!(lock = %self.name, "the lease is free");
+                        tracing::info!(lock = %self.name, "the lock is free");
                     } else if !self.machine.is_own(&identity) {
                         tracing::info!(lock = %self.name, leader = identity, "new leader");
                     }

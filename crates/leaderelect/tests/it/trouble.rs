@@ -29,7 +29,7 @@ async fn log_names_only_other_leaders() {
     a.stop.cancel();
     pass(20.0).await;
     assert!(b.status.is_leader());
-    log.assert_tells(&["the lease is free"]);
+    log.assert_tells(&["the lock is free"]);
     assert_eq!((log.count("started leading"), log.count("new leader")), (2, 1));
 }
 

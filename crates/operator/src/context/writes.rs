@@ -84,9 +84,9 @@ impl<K: Resource> Context<K> {
     }
 
     /// Applies a child like [`apply`](Self::apply), for a resource that is only known at run time, for example from a
-    /// [`RestMapper`](pintle_restreq::RestMapper). The controller does not watch or cache the child.
-    /// Therefore, a change of the child does not cause a reconciliation, and each call sends at least two requests. The
-    /// first request reads the metadata of the child.
+    /// [`RestMapper`](pintle_restreq::RestMapper). The controller does not watch or cache the child. Therefore, a change
+    /// of the child does not cause a reconciliation, and each call sends at least two requests. The first request reads
+    /// the metadata of the child, which requires the permission `get`.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ impl Manager {
     /// - The server's address is in use, or the leader election configuration is invalid. The manager runs no
     ///   controllers after this error.
     /// - The manager's name cannot be used as a Lease name. The manager runs no controllers after this error.
-    /// - A controller is misconfigured: it has an empty or unused namespace, two finalizers, an invalid finalizer, labels
+    /// - A controller is misconfigured: it has an empty namespace, two finalizers, an invalid finalizer, labels
     ///   of a kind that it does not use, or a namespaced owner of a cluster-scoped kind. The manager runs no controllers
     ///   after this error.
     /// - The webhook certificate cannot be read, or the webhook address is in use. The manager runs no controllers
