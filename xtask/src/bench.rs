@@ -41,12 +41,16 @@
 //!
 //! All published figures on a page come from the same commit. Therefore, `--docs` requires a clean working tree that does not
 //! change during the measurement. `--docs` also requires an idle machine.
+//!
+//! With `--docs` or `--profile`, our side of each workload that misses a goal runs once more under `perf record`. The page then
+//! has a profile of each of these workloads.
 
 mod areas;
 mod build;
 mod conditions;
 mod load;
 mod plot;
+mod profile;
 mod quota;
 mod rows;
 mod sample;
@@ -58,6 +62,9 @@ use anyhow::{Context, bail};
 use xshell::Shell;
 
 use crate::flags::Bench;
+
+use profile::Profile;
+use sample::Results;
 
 pub(crate) struct Area {
     /// The name of the area on the command line, of its folder with Go programs, and of its published files.
@@ -165,6 +172,12 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
+impl Bench {
+    fn runs_of(&self, workload: &Workload) -> usize {
+        self.runs.unwrap_or(if self.quick { 1 } else { workload.runs })
+    }
+}
+
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     let areas = areas::areas()?;
     if flags.list {
@@ -177,7 +190,6 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     let Some(name) = &flags.area else { bail!("specify an area: one of {}", names()) };
     let area = areas.iter().find(|area| area.name == name);
     let area = area.with_context(|| format!("no area {name:?}; the areas are: {}", names()))?;
-    let runs = |workload: &Workload| flags.runs.unwrap_or(if flags.quick { 1 } else { workload.runs });
     let keep = flags.docs || flags.json.is_some();
     let workloads: Vec<&Workload> = area
         .workloads
@@ -189,9 +201,9 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
             area.workloads.iter().map(|workload| workload.name).collect::<Vec<_>>().join(", ")
         });
     }
-    let too_few = workloads
-        .iter()
-        .find(|workload| runs(workload) == 0 || keep && (flags.quick || runs(workload) < workload.runs));
+    let too_few = workloads.iter().find(|workload| {
+        flags.runs_of(workload) == 0 || keep && (flags.quick || flags.runs_of(workload) < workload.runs)
+    });
     if let Some(Workload { name, runs, .. }) = too_few {
         bail!("--json and --docs need the full size: {name:?} needs at least {runs} runs");
     }
@@ -202,6 +214,9 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     if flags.docs && commit.changed {
         bail!("--docs needs a clean tree: commit the changes first");
     }
+    if flags.docs || flags.profile {
+        Profile::check(sh)?;
+    }
 
     let built = build::build(sh, area, &workloads)?;
     let conditions = conditions::Conditions::now(sh, &commit);
@@ -209,21 +224,27 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     if flags.docs && conditions.others_are_at_work() {
         bail!("--docs needs an idle machine");
     }
-    let rows = sample::measure(sh, area, &workloads, &built, flags.quick, runs, &conditions)?;
+    let Results { rows, profiles } = sample::measure(sh, area, &workloads, &built, flags, &conditions)?;
+    let profiles = Profile::page(&profiles);
     print!("{}{}", rows::text_table(&rows), rows::text_counts(&rows).unwrap_or_default());
+    if flags.profile {
+        print!("{profiles}");
+    }
     for (peer, why) in &built.missing {
         println!("column {peer} is empty: {why}");
     }
     if keep && conditions::commit(sh)? != commit {
         bail!("the tree changed during the measurement, so no file is written");
     }
+    let json = serde_json::to_string_pretty(&rows)? + "\n";
     if let Some(file) = &flags.json {
-        write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
+        write(file, &json)?;
     }
     if flags.docs {
         let folder = sh.current_dir().join("docs/bench");
+        write(&folder.join(format!("{}.json", area.name)), &json)?;
         write(&folder.join(format!("{}.svg", area.name)), &plot::svg(area, &rows))?;
-        write(&folder.join(format!("{}.md", area.name)), &rows::page(area, &rows, &conditions))?;
+        write(&folder.join(format!("{}.md", area.name)), &(rows::page(area, &rows, &conditions) + &profiles))?;
     }
     Ok(ExitCode::SUCCESS)
 }

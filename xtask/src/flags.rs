@@ -30,9 +30,12 @@ pub(crate) struct Bench {
     /// Write the rows to this file as JSON. JSON output needs at least 9 runs, like --docs.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. This option needs a clean working tree.
+    /// Write AREA.md, AREA.svg and AREA.json in docs/bench from the same rows. This option needs a clean working tree.
     #[arg(long)]
     pub(crate) docs: bool,
+    /// Print profiles of our side of the workloads that miss a goal. This option needs the program perf.
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// Run only the workloads whose name contains this text.
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,

@@ -12,9 +12,11 @@ use xshell::{Shell, cmd};
 use super::build::Built;
 use super::conditions::Conditions;
 use super::load::LoadServer;
+use super::profile::{Profile, missed};
 use super::quota::Quota;
 use super::rows::{Counted, Row};
-use super::{Area, Around, Measure, Program, REAL, Workload};
+use super::{Area, Around, Goal, Measure, REAL, Run, Workload};
+use crate::flags::Bench;
 use crate::real_server::RealServer;
 
 /// The figures of one run, as printed by the program.
@@ -48,19 +50,26 @@ impl Sample {
     }
 }
 
+/// The rows of the measured workloads, and the profiles of the workloads that missed a goal.
+#[derive(Default)]
+pub(crate) struct Results {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) profiles: Vec<Profile>,
+}
+
+/// Measures `workloads`. With [`Bench::docs`] or [`Bench::profile`], also profiles the variants that miss a goal.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
     workloads: &[&Workload],
     built: &Built,
-    quick: bool,
-    runs: impl Fn(&Workload) -> usize,
+    flags: &Bench,
     conditions: &Conditions,
-) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
+) -> anyhow::Result<Results> {
+    let mut results = Results::default();
     let began = Instant::now();
     for (at, workload) in workloads.iter().enumerate() {
-        let (runs, of, elapsed) = (runs(workload), workloads.len(), began.elapsed().as_secs());
+        let (runs, of, elapsed) = (flags.runs_of(workload), workloads.len(), began.elapsed().as_secs());
         println!(
             "{} of {of}, after {}:{:02}: {}; runs per side: {runs}",
             at + 1,
@@ -73,22 +82,31 @@ pub(crate) fn measure(
             // The servers of each side are started later.
             Around::Servers => Ok(Surroundings::default()),
             around => {
-                let server = around.server(quick).map(|(name, args)| LoadServer::start(built, name, &args));
+                let server = around.server(flags.quick).map(|(name, args)| LoadServer::start(built, name, &args));
                 Ok(Surroundings { quota: None, server: server.transpose()? })
             }
         };
-        let measured = match surroundings {
-            Ok(surroundings) => run(sh, workload, built, quick, runs, &surroundings)?,
-            Err(why) => Measured { skipped: Some(format!("{why:#}")), ..Measured::default() },
+        let (measured, runner) = match surroundings {
+            Ok(surroundings) => {
+                let runner = Runner { sh, workload, built, quick: flags.quick, surroundings };
+                (runner.all(runs)?, Some(runner))
+            }
+            Err(why) => (Measured { skipped: Some(format!("{why:#}")), ..Measured::default() }, None),
         };
         measured.skipped.iter().for_each(|why| println!("skipped: {why}"));
-        for mut row in measured.rows(area, workload) {
-            conditions.commit.clone_into(&mut row.commit);
-            row.runs = runs;
-            rows.push(row);
+        for (index, variant) in workload.ours.iter().enumerate() {
+            let mut rows = measured.rows(area, workload, index);
+            for row in &mut rows {
+                conditions.commit.clone_into(&mut row.commit);
+                row.runs = runs;
+            }
+            if let Some(runner) = runner.iter().find(|_| (flags.docs || flags.profile) && missed(&rows)) {
+                results.profiles.push(runner.profile(&variant.run, &rows[0].workload)?);
+            }
+            results.rows.append(&mut rows);
         }
     }
-    Ok(rows)
+    Ok(results)
 }
 
 #[derive(Default)]
@@ -110,13 +128,20 @@ impl Server {
         Ok(Self::Real(RealServer::start(sh)?))
     }
 
-    fn args(&self) -> Vec<String> {
-        let (kubeconfig, processes) = match self {
-            Self::Ours(server) => (server.address().to_owned(), vec![server.process()]),
-            Self::Real(real) => (real.kubeconfig().display().to_string(), real.process_ids()),
+    fn processes(&self) -> Vec<String> {
+        let processes = match self {
+            Self::Ours(server) => vec![server.process()],
+            Self::Real(real) => real.process_ids(),
         };
-        let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
-        vec!["--server".to_owned(), kubeconfig, "--processes".to_owned(), processes.join(",")]
+        processes.iter().map(u32::to_string).collect()
+    }
+
+    fn args(&self) -> Vec<String> {
+        let kubeconfig = match self {
+            Self::Ours(server) => server.address().to_owned(),
+            Self::Real(real) => real.kubeconfig().display().to_string(),
+        };
+        vec!["--server".to_owned(), kubeconfig, "--processes".to_owned(), self.processes().join(",")]
     }
 }
 
@@ -128,76 +153,96 @@ struct Measured {
 }
 
 impl Measured {
-    fn rows(&self, area: &Area, workload: &Workload) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for (index, variant) in workload.ours.iter().enumerate() {
-            let ours = self.ours.get(index).map_or(&[][..], Vec::as_slice);
-            let peers =
-                workload.peers.iter().map(|(peer, _)| (*peer, self.peers.get(peer).map_or(&[][..], Vec::as_slice)));
-            let sides = std::iter::once(("ours", ours)).chain(peers.clone());
-            let counted: BTreeMap<_, _> =
-                sides.filter_map(|(side, samples)| Some((side.to_owned(), counted(samples)?))).collect();
-            let separator = if variant.name.is_empty() { "" } else { "; " };
-            let name = format!("{}{separator}{}", workload.name, variant.name);
-            for (measure, goals) in &variant.rows {
-                let peers = peers.clone().map(|(peer, samples)| (peer.to_owned(), median(samples, *measure))).collect();
-                let row = Row::new(area.name, &name, *measure, goals, median(ours, *measure), peers);
-                rows.push(Row { counted: counted.clone(), skipped: self.skipped.clone(), ..row });
-            }
-        }
-        rows
+    /// Returns the rows of the variant of our side at `index`.
+    fn rows(&self, area: &Area, workload: &Workload, index: usize) -> Vec<Row> {
+        let variant = &workload.ours[index];
+        let ours = self.ours.get(index).map_or(&[][..], Vec::as_slice);
+        let peers = workload.peers.iter().map(|(peer, _)| (*peer, self.peers.get(peer).map_or(&[][..], Vec::as_slice)));
+        let sides = std::iter::once(("ours", ours)).chain(peers.clone());
+        let counted: BTreeMap<_, _> =
+            sides.filter_map(|(side, samples)| Some((side.to_owned(), counted(samples)?))).collect();
+        let separator = if variant.name.is_empty() { "" } else { "; " };
+        let name = format!("{}{separator}{}", workload.name, variant.name);
+        let row = |(measure, goals): &(Measure, Vec<Goal>)| {
+            let peers = peers.clone().map(|(peer, samples)| (peer.to_owned(), median(samples, *measure))).collect();
+            let row = Row::new(area.name, &name, *measure, goals, median(ours, *measure), peers);
+            Row { counted: counted.clone(), skipped: self.skipped.clone(), ..row }
+        };
+        variant.rows.iter().map(row).collect()
     }
 }
 
-fn run(
-    sh: &Shell,
-    workload: &Workload,
-    built: &Built,
+/// Runs the programs of one workload.
+struct Runner<'a> {
+    sh: &'a Shell,
+    workload: &'a Workload,
+    built: &'a Built,
     quick: bool,
-    runs: usize,
-    surroundings: &Surroundings,
-) -> anyhow::Result<Measured> {
-    let mut measured = Measured { ours: vec![Vec::new(); workload.ours.len()], ..Measured::default() };
-    let once = |side: &str, program: Program, args: &[&str]| {
-        let Some(program) = built.program(program).filter(|_| !built.missing.contains_key(side)) else {
-            return Ok(None);
-        };
-        let own = matches!(workload.around, Around::Servers).then(|| Server::start(sh, built, side)).transpose()?;
-        let own_args: Vec<String> = own.iter().flat_map(Server::args).collect();
-        let server = surroundings.server.iter().flat_map(|server| ["--server", server.address()]);
-        let server = server.chain(own_args.iter().map(String::as_str));
-        let args: Vec<&str> = args.iter().copied().chain(server).chain(quick.then_some("--quick")).collect();
+    surroundings: Surroundings,
+}
+
+impl Runner<'_> {
+    fn all(&self, runs: usize) -> anyhow::Result<Measured> {
+        let Workload { ours, peers, .. } = self.workload;
+        let mut measured = Measured { ours: vec![Vec::new(); ours.len()], ..Measured::default() };
+        for _ in 0..runs {
+            for (variant, samples) in ours.iter().zip(&mut measured.ours) {
+                samples.extend(self.once("ours", &variant.run, None)?);
+            }
+            for (peer, run) in peers {
+                measured.peers.entry(peer).or_default().extend(self.once(peer, run, None)?);
+            }
+            println!();
+        }
+        Ok(measured)
+    }
+
+    /// Runs our side once more, and records the samples of its CPU, or of its server if it has its own.
+    fn profile(&self, run: &Run, name: &str) -> anyhow::Result<Profile> {
+        let file = crate::target_dir(self.sh)?.join("bench").join("perf.data");
+        self.once("ours", run, Some(&file))?;
+        println!(" with a profile");
+        Profile::read(self.sh, name, &file)
+    }
+
+    /// Runs a program, or returns `None` if it could not be built.
+    fn once(&self, side: &str, run: &Run, profile: Option<&Path>) -> anyhow::Result<Option<Sample>> {
+        let program = self.built.program(run.program).filter(|_| !self.built.missing.contains_key(side));
+        let Some(program) = program else { return Ok(None) };
+        let has_own = matches!(self.workload.around, Around::Servers);
+        let own = has_own.then(|| Server::start(self.sh, self.built, side)).transpose()?;
+        let mut command = profile.map_or_else(Vec::new, |file| {
+            let processes = own.as_ref().map(Server::processes).unwrap_or_default();
+            Profile::recorder(file, &processes)
+        });
+        command.push(program.display().to_string());
+        command.extend(run.args.iter().map(|&arg| arg.to_owned()));
+        command.extend(own.iter().flat_map(Server::args));
+        if let Some(server) = &self.surroundings.server {
+            command.extend(["--server".to_owned(), server.address().to_owned()]);
+        }
+        command.extend(self.quick.then(|| "--quick".to_owned()));
         let began = Instant::now();
-        let sample = run_once(sh, &program, &args, surroundings.quota.as_ref())
-            .with_context(|| format!("{:?}, side {side}", workload.name))?;
+        let sample = run_once(self.sh, &command, self.surroundings.quota.as_ref())
+            .with_context(|| format!("{:?}, side {side}", self.workload.name))?;
         print!("  {side} {:.1} s", began.elapsed().as_secs_f64());
         stdout().flush()?;
-        anyhow::Ok(Some(sample))
-    };
-    for _ in 0..runs {
-        for (variant, samples) in workload.ours.iter().zip(&mut measured.ours) {
-            samples.extend(once("ours", variant.run.program, &variant.run.args)?);
-        }
-        for (peer, run) in &workload.peers {
-            measured.peers.entry(peer).or_default().extend(once(peer, run.program, &run.args)?);
-        }
-        println!();
+        Ok(Some(sample))
     }
-    Ok(measured)
 }
 
-fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
+fn run_once(sh: &Shell, command: &[String], quota: Option<&Quota>) -> anyhow::Result<Sample> {
     // Join the cgroup in the shell before it starts the program, so that the limit applies to the
     // whole run.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
+    let whose = || command.join(" ");
     let command = match quota.map(Quota::members) {
-        Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),
-        None => cmd!(sh, "{program} {args...}"),
+        Some(members) => cmd!(sh, "sh -c {ENTER} {members} {command...}"),
+        None => cmd!(sh, "env {command...}"),
     };
-    let whose = format!("{} {}", program.display(), args.join(" "));
-    let text = command.quiet().read().with_context(|| whose.clone())?;
+    let text = command.quiet().read().with_context(whose)?;
     let line = text.lines().last().unwrap_or_default();
-    serde_json::from_str(line).with_context(|| format!("{whose}: the last line is not a sample: {line:?}"))
+    serde_json::from_str(line).with_context(|| format!("{}: the last line is not a sample: {line:?}", whose()))
 }
 
 fn counted(samples: &[Sample]) -> Option<Counted> {
