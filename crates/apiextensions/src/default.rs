@@ -129,7 +129,7 @@ pub(crate) fn normalise_numbers(value: &mut Json) {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
     use pintle_json::json;
 
     use super::super::pattern::Patterns;

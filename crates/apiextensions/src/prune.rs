@@ -264,7 +264,7 @@ fn value_is_pruned(schema: &Structural, value: &Json, preserves: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
     use pintle_json::json;
 
     use super::super::pattern::Patterns;

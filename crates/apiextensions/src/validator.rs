@@ -380,7 +380,7 @@ fn type_of(value: &Json) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
     use pintle_json::json;
 
     use super::super::pattern::Patterns;

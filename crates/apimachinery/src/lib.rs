@@ -10,7 +10,7 @@
 //! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs of resource requests.
 //! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects, which a store
 //!   implements.
-//! - [`clock`] and [`effort`] contain helpers for several crates of the server.
+//! - [`clock`] contains the server's clock.
 //!
 //! The crate contains no kinds and no store, and does no I/O. To read the code, start with `object.rs` and
 //! `failure.rs`.
@@ -27,8 +27,6 @@
 
 pub mod clock;
 pub mod cluster;
-#[cfg(unix)]
-pub mod effort;
 pub mod failure;
 pub mod object;
 pub mod object_diff;

@@ -149,7 +149,7 @@ fn below(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
 
 #[cfg(test)]
 mod tests {
-    use crate::effort::is_linear;
+    use pintle_effort::is_linear;
     use pintle_json::json;
 
     use super::*;

@@ -160,7 +160,7 @@ impl Index for PolicyIndex {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
     use pintle_json::json;
     use pintle_storage::Expect;
 

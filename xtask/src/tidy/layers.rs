@@ -9,7 +9,7 @@ use super::Finding;
 
 /// The crates of each layer without the prefix `pintle-`, lowest layer first.
 const LAYERS: &[&str] = &[
-    "delta-fifo derive json meta metrics ratelimit",
+    "delta-fifo derive effort json meta metrics ratelimit",
     "cel crd events informer kubeconfig leaderelect recorder schema store testing transport workqueue",
     "apimachinery fieldmanager lock-audit restreq serving sharding webhook",
     "admission controller kinds storage",
@@ -27,17 +27,17 @@ const LAYERS: &[&str] = &[
 /// dependency rules also apply to dev-dependencies.
 const ONLY: &[(&str, &str, &str)] = &[
     ("admission", "apimachinery cel fieldmanager json meta schema", SERVER),
-    ("apiextensions", "apimachinery builtin cel fieldmanager json kinds meta schema store", SERVER),
-    ("apimachinery", "json meta store", SERVER),
+    ("apiextensions", "apimachinery builtin cel effort fieldmanager json kinds meta schema store", SERVER),
+    ("apimachinery", "effort json meta store", SERVER),
     (
         "apiserver",
-        "admission apiextensions apimachinery authz builtin cel discovery fieldmanager json kinds meta schema serving \
+        "admission apiextensions apimachinery authz builtin cel discovery effort fieldmanager json kinds meta schema serving \
          storage testing",
         SERVER,
     ),
-    ("authz", "admission apimachinery builtin json kinds meta storage", SERVER),
-    ("builtin", "admission apimachinery cel fieldmanager json kinds meta schema store", SERVER),
-    ("discovery", "apimachinery builtin json kinds meta schema", SERVER),
+    ("authz", "admission apimachinery builtin effort json kinds meta storage", SERVER),
+    ("builtin", "admission apimachinery cel effort fieldmanager json kinds meta schema store", SERVER),
+    ("discovery", "apimachinery builtin effort json kinds meta schema", SERVER),
     ("fieldmanager", "json meta schema testing", SERVER),
     ("kinds", "apimachinery fieldmanager json meta schema store", SERVER),
     ("schema", "json meta testing", SERVER),

@@ -11,7 +11,7 @@ const MAX_LINES: usize = 18_000;
 
 /// The module layers of each crate, lowest layer first.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("apimachinery", &["clock effort object verb", "object_diff selector validate", "failure", "request", "cluster"]),
+    ("apimachinery", &["clock object verb", "object_diff selector validate", "failure", "request", "cluster"]),
     (
         "apiserver",
         &[

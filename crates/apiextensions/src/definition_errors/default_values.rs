@@ -211,7 +211,7 @@ fn below(path: FieldPath<'_>, field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
 
     use super::super::structure;
     use super::*;

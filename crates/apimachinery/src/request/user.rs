@@ -148,7 +148,7 @@ impl<'a> ServiceAccountName<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effort::is_linear;
+    use pintle_effort::is_linear;
 
     #[test]
     fn group_lookups_take_constant_time() {

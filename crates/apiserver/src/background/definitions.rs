@@ -347,7 +347,7 @@ fn has_finalizer(definition: &Json) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::turns;
+    use pintle_effort::turns;
     use pintle_json::json;
     use pintle_kinds::Origin;
     use pintle_storage::{Changes, Expect};

@@ -281,7 +281,7 @@ fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::{is_linear, turns};
+    use pintle_effort::{is_linear, turns};
     use pintle_storage::Expect;
 
     use super::*;

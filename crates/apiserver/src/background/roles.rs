@@ -126,7 +126,7 @@ fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::{is_linear, turns};
+    use pintle_effort::{is_linear, turns};
     use pintle_json::json;
     use pintle_storage::Expect;
 

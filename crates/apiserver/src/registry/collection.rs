@@ -67,7 +67,7 @@ mod tests {
     use std::pin::pin;
 
     use futures_util::FutureExt;
-    use pintle_apimachinery::effort::turns;
+    use pintle_effort::turns;
     use pintle_json::json;
     use pintle_storage::Expect;
 

@@ -243,8 +243,8 @@ fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use pintle_apimachinery::effort::turns;
     use pintle_apimachinery::request::options::WriteOptions;
+    use pintle_effort::turns;
     use pintle_json::json;
 
     use super::*;

@@ -1,9 +1,9 @@
 //! Tests of the rules for devices and for the status of ResourceClaims. The error messages must be the same as in
 //! kube-apiserver.
 
-use pintle_apimachinery::effort::is_linear;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
+use pintle_effort::is_linear;
 use pintle_json::{Json, json};
 
 use super::strategies::{EmptyCluster, context, kind};

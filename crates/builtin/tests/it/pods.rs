@@ -1,7 +1,7 @@
 //! Tests that the work for a pod grows linearly with the lists that refer to each other, and tests of resizes.
 
-use pintle_apimachinery::effort::is_linear;
 use pintle_apimachinery::request::Subresource;
+use pintle_effort::is_linear;
 use pintle_json::{Json, json};
 
 use super::strategies::kind;

@@ -1,6 +1,6 @@
 //! Tests of the kind registry.
 
-use pintle_apimachinery::effort::is_linear;
+use pintle_effort::is_linear;
 
 use std::sync::Arc;
 

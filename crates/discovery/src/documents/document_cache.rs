@@ -108,7 +108,7 @@ fn counts(scope: &DocumentScope) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
     use pintle_meta::GroupVersion;
 
     use super::super::DocumentForm;

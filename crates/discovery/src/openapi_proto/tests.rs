@@ -1,6 +1,6 @@
 //! Tests of the message tables and the encoder.
 
-use pintle_apimachinery::effort::is_linear;
+use pintle_effort::is_linear;
 use pintle_json::json;
 
 use super::*;

@@ -99,7 +99,7 @@ pub(super) fn names_group(spec: &Json, groups: &BTreeSet<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::turns;
+    use pintle_effort::turns;
     use pintle_json::json;
 
     use super::*;

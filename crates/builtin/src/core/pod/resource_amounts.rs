@@ -311,7 +311,7 @@ fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
     use pintle_json::json;
 
     use super::*;

@@ -120,7 +120,7 @@ fn projected(source: &Json) -> Vec<File> {
 
 #[cfg(test)]
 mod tests {
-    use pintle_apimachinery::effort::is_linear;
+    use pintle_effort::is_linear;
 
     use super::*;
 
