@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+use jiff::civil::Date;
+use jiff::fmt::temporal::Pieces;
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,12 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::test_clock::now;
 
 /// A timestamp that is serialized with a precision of seconds, like Kubernetes' `metav1.Time`. The format is RFC 3339
-/// in UTC, such as `2026-11-20T08:30:00Z`.
+/// in UTC, such as `2026-11-20T08:30:00Z`. Times after [`Timestamp::MAX`], such as `9999-12-31T23:59:59Z`, which some
+/// programs use for "never", are read as [`Timestamp::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(pub Timestamp);
 
 /// A timestamp that is serialized with a precision of microseconds, like Kubernetes' `metav1.MicroTime`. The serialized
-/// form always has six fractional digits, such as `2026-11-20T08:30:00.000000Z`.
+/// form always has six fractional digits, such as `2026-11-20T08:30:00.000000Z`. Very late times are read as for [`Time`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MicroTime(pub Timestamp);
 
@@ -129,11 +132,18 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
         }
 
         fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
-            text.parse().map_err(E::custom)
+            text.parse().or_else(|error| latest(text).ok_or(error)).map_err(E::custom)
         }
     }
 
     deserializer.deserialize_str(Text)
+}
+
+/// Returns [`Timestamp::MAX`] if `text`, which is not a [`Timestamp`], is a valid time that is too late.
+fn latest(text: &str) -> Option<Timestamp> {
+    let pieces = Pieces::parse(text).ok()?;
+    let is_complete = pieces.time().is_some() && pieces.offset().is_some() && pieces.time_zone_annotation().is_none();
+    (is_complete && pieces.date().year() == Date::MAX.year()).then_some(Timestamp::MAX)
 }
 
 /// Truncates the time to the serialized precision, like Go. Rounding could turn the current time into a time in the
@@ -175,6 +185,20 @@ mod tests {
         assert_eq!(serde_json::to_string(&MicroTime(moment)).unwrap(), r#""2026-11-20T08:30:00.987654Z""#);
         let whole: MicroTime = serde_json::from_str(r#""2026-11-20T08:30:00Z""#).unwrap();
         assert_eq!(whole.to_string(), "2026-11-20T08:30:00.000000Z");
+    }
+
+    #[test]
+    fn times_too_late_for_a_timestamp_are_the_latest_one() {
+        for text in ["9999-12-31T23:59:59Z", "9999-12-30T22:00:01Z", "9999-12-30T12:00:00.5-12:00"] {
+            let text = serde_json::to_value(text).unwrap();
+            assert_eq!(Time::deserialize(&text).unwrap(), Time(Timestamp::MAX), "{text}");
+            assert_eq!(MicroTime::deserialize(&text).unwrap(), MicroTime(Timestamp::MAX), "{text}");
+        }
+        let before: Time = serde_json::from_str(r#""9999-12-31T09:59:59+12:00""#).unwrap();
+        assert!(before.0 < Timestamp::MAX);
+        for text in ["9999-12-31T23:59:59", "9999-12-31", "9999-12-32T00:00:00Z", "9999-12-31T23:59:59Z[Asia/Tokyo]"] {
+            assert!(Time::deserialize(serde_json::to_value(text).unwrap()).is_err(), "{text}");
+        }
     }
 
     #[test]
