@@ -136,9 +136,13 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit, which can change. A lower limit does not affect open streams.
+    /// Records the server's stream limit, which can change. A lower limit does not affect open streams. If the server
+    /// allows no more streams, the pool gives the connection to no more requests.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
-        let limit = limit.clamp(1, MAX_STREAMS);
+        if limit == 0 {
+            return self.lost(conn);
+        }
+        let limit = limit.min(MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
             streams.limit = Some(limit);
             self.last_limit = Some(limit);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Method, Request, Response};
@@ -238,4 +238,36 @@ async fn response_is_complete_although_the_upload_is_refused() {
     let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[b'a'; 512])));
     let answer = soon(client.post().body_stream(endless).send()).await;
     assert!(answer.is_ok(), "{answer:?}");
+}
+
+#[tokio::test]
+async fn connection_without_streams_is_not_used_again() {
+    let authority = Authority::new();
+    let tls = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let mut config = ClientConfig::new(format!("https://{}", listener.local_addr().unwrap()));
+    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+    tokio::spawn(async move {
+        for streams in [0, 100] {
+            let (stream, _) = listener.accept().await.unwrap();
+            let stream = tls.accept(stream).await.unwrap();
+            tokio::spawn(async move {
+                let mut builder = server::Builder::new();
+                let mut connection = builder.max_concurrent_streams(streams).handshake(stream).await.unwrap();
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    json(&mut respond, "{}");
+                }
+            });
+        }
+    });
+    let client = RestClient::new(config).unwrap();
+    let first = client.get();
+    let mut first = Box::pin(first.send());
+    assert!(first.as_mut().now_or_never().is_none());
+    soon(client.get().send()).await.unwrap();
+    assert!(first.as_mut().now_or_never().is_none(), "a response came on a connection without streams");
+    drop(first);
+    for _ in 0..10 {
+        soon(client.get().send()).await.unwrap();
+    }
 }

@@ -280,3 +280,19 @@ fn surplus_idle_connections_are_closed() {
     let closed = pool.give_back(conn, now).close;
     assert!(closed.len() == 1 && closed != [conn], "the oldest are closed first");
 }
+
+#[test]
+fn connection_that_allows_no_streams_is_not_used_again() {
+    let (mut pool, now) = (Pool::default(), Instant::now());
+    let Acquired::Wait(first, actions) = pool.acquire() else { panic!("there is no connection yet") };
+    assert_eq!(actions.dial, 1);
+    let (conn, actions) = pool.dialled(Protocol::Http2, now);
+    assert_eq!(actions.assign, [(first, conn)]);
+    let Acquired::Wait(second, actions) = pool.acquire() else { panic!("the only stream is in use") };
+    assert_eq!(actions, Actions::default());
+    let actions = pool.settled(conn, 0);
+    assert_eq!((actions.close, actions.dial), (vec![conn], 1));
+    let (other, actions) = pool.dialled(Protocol::Http2, now);
+    assert_eq!(actions.assign, [(second, other)]);
+    assert_eq!(pool.stream_ended(conn, now), Actions::default());
+}
