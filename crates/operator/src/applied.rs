@@ -21,8 +21,8 @@ use tokio_util::task::AbortOnDropHandle;
 use self::differences::{is_zero, visit_differences};
 use crate::contention::Contention;
 
-/// The maximum number of remembered children of an object for which the controller does not check whether they still
-/// exist.
+/// The maximum number of remembered objects, and of remembered children of an object, for which the controller does not
+/// check whether they still exist.
 const UNCHECKED: usize = 64;
 
 /// An object that the controller applies: its type, its key, and whether its status is applied.
@@ -33,6 +33,8 @@ pub(crate) struct Applies {
     /// The version of the leader election lock at the start of the term, or `None` without a leader election.
     term: Option<Version>,
     by_object: HashMap<ObjectKey, Arc<Mutex<Applied>>>,
+    /// The number of objects that existed at the last check of all objects.
+    existed: usize,
     _end_of_term: Option<AbortOnDropHandle<()>>,
 }
 
@@ -52,10 +54,8 @@ impl Applies {
         let mut guard = applies.lock();
         if guard.term.as_ref() != version {
             let end_of_term = term.map(|term| forget_after(term.clone(), Arc::downgrade(applies)));
-            let before = replace(
-                &mut *guard,
-                Self { term: version.cloned(), by_object: HashMap::new(), _end_of_term: end_of_term },
-            );
+            let before =
+                replace(&mut *guard, Self { term: version.cloned(), _end_of_term: end_of_term, ..Self::default() });
             let applied = guard.by_object.entry(key.clone()).or_default().clone();
             drop(guard);
             drop(before);
@@ -64,12 +64,33 @@ impl Applies {
         guard.by_object.entry(key.clone()).or_default().clone()
     }
 
+    /// Returns all objects if their number has doubled since the last call of [`forget_all`](Self::forget_all). The
+    /// caller must then pass the objects that no longer exist to that method, because the controller's predicates may
+    /// reject deletion events.
+    pub(crate) fn to_check(&self) -> Vec<ObjectKey> {
+        if self.by_object.len() <= UNCHECKED.max(2 * self.existed) {
+            return Vec::new();
+        }
+        self.by_object.keys().cloned().collect()
+    }
+
+    /// Forgets the applies for objects that no longer exist, except for the objects that are being reconciled.
+    pub(crate) fn forget_all(&mut self, gone: &HashSet<ObjectKey>) {
+        self.by_object.retain(|key, applied| Arc::strong_count(applied) > 1 || !gone.contains(key));
+        self.existed = self.by_object.len();
+    }
+
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Mutex<Applied>>> {
         self.by_object.get(key).cloned()
     }
 
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.by_object.remove(key);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.by_object.len()
     }
 }
 

@@ -236,7 +236,7 @@ mod tests {
 
     use pintle_cluster::Cluster;
     use pintle_controller::Reconciler as _;
-    use pintle_meta::ObjectMeta;
+    use pintle_meta::{ObjectMeta, WriteOptions};
     use serde::Deserialize;
 
     use super::*;
@@ -249,8 +249,7 @@ mod tests {
     }
     pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
 
-    #[tokio::test]
-    async fn applies_of_a_deleted_object_are_forgotten() {
+    async fn bound() -> Bound<ConfigMap> {
         let cluster = Cluster::embedded().await.unwrap();
         let mut caches = Caches::new("maps");
         let objects = caches.open::<ConfigMap>(&cluster, &Selection::default());
@@ -258,7 +257,7 @@ mod tests {
             name: "maps".into(),
             field_manager: "maps".into(),
             recorder: cluster.recorder("maps"),
-            cluster: cluster.clone(),
+            cluster,
             caches,
             applied: Arc::default(),
             rivals: Default::default(),
@@ -267,12 +266,37 @@ mod tests {
         });
         let reconcile = async |_: Arc<ConfigMap>, _: Context<ConfigMap>| Ok(Action::await_change());
         let functions = Functions { reconciler: Arc::new(reconcile), finalizer: None, cleanup: None, gone: None };
-        let bound = Bound { shared: shared.clone(), objects, functions, cleaned_up: Mutex::default() };
+        Bound { shared, objects, functions, cleaned_up: Mutex::default() }
+    }
+
+    #[tokio::test]
+    async fn applies_of_a_deleted_object_are_forgotten() {
+        let bound = bound().await;
         let (deleted, other) = (ObjectKey::new("default", "deleted"), ObjectKey::new("default", "other"));
-        let applied = |key| Applies::of_object(&shared.applied, key, None);
+        let applied = |key| Applies::of_object(&bound.shared.applied, key, None);
         let before = (applied(&deleted), applied(&other));
         bound.reconcile(ReconcileRequest::new(deleted.clone())).await.unwrap();
         assert!(!Arc::ptr_eq(&before.0, &applied(&deleted)));
         assert!(Arc::ptr_eq(&before.1, &applied(&other)));
+    }
+
+    #[tokio::test]
+    async fn objects_without_deletion_events_do_not_accumulate() {
+        let bound = bound().await;
+        let map = ConfigMap { metadata: ObjectMeta::new("default", "live") };
+        bound.api().create(&map, &WriteOptions::default()).await.unwrap();
+        bound.objects.informer.start();
+        bound.objects.informer.wait_for_sync().await.unwrap();
+        let request = |name: &str| ReconcileRequest::new(ObjectKey::new("default", name));
+        let (live, used) = (bound.shared.applied_for(&request("live")), ObjectKey::new("default", "used"));
+        let of_used = Applies::of_object(&bound.shared.applied, &used, None);
+        for number in 0..1000 {
+            // The controller's predicate rejected the deletion of this object.
+            let deleted = ObjectKey::new("default", &format!("deleted-{number}"));
+            drop(Applies::of_object(&bound.shared.applied, &deleted, None));
+            assert!(Arc::ptr_eq(&live, &bound.shared.applied_for(&request("live"))));
+            assert!(bound.shared.applied.lock().len() <= 65, "{number}");
+        }
+        assert!(Arc::ptr_eq(&of_used, &Applies::of_object(&bound.shared.applied, &used, None)));
     }
 }

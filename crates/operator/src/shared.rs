@@ -32,12 +32,18 @@ impl<K: Resource> Shared<K> {
     /// Returns the last applies for the reconciled object. If the object does not exist, returns an empty value that
     /// is not shared.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
-        let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
-        if exists {
-            Applies::of_object(&self.applied, &request.key, request.leadership.as_ref())
-        } else {
-            Arc::default()
+        let Ok(cached) = self.caches.get::<K>() else { return Arc::default() };
+        if cached.get(&request.key).is_none() {
+            return Arc::default();
         }
+        let applied = Applies::of_object(&self.applied, &request.key, request.leadership.as_ref());
+        let objects = self.applied.lock().to_check();
+        if !objects.is_empty() {
+            // Read the cache without holding the lock, because reading the cache can run user code.
+            let gone = objects.into_iter().filter(|key| cached.get(key).is_none()).collect();
+            self.applied.lock().forget_all(&gone);
+        }
+        applied
     }
 
     pub(crate) fn forget(&self, key: &ObjectKey) {

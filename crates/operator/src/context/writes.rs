@@ -12,7 +12,7 @@ use pintle_meta::{
 use pintle_restreq::{Api, Deletion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Context;
 use crate::applied::{Apply, Comparison, Target};
@@ -283,7 +283,8 @@ impl<K: Resource> Context<K> {
         }
         let types = own_conditions::types(&configuration);
         let api = self.cluster().api::<K>();
-        // Send the uid, because the object may have been re-created since the cache was read.
+        // Send the uid, because the object may have been re-created since the cache was read. The server ignores the uid
+        // in the status of a custom resource.
         configuration["metadata"]["uid"] = live.uid().into();
         let patch = Patch::Apply(configuration);
         let apply = Apply::begin(self.all_applied(), &target);
@@ -294,6 +295,10 @@ impl<K: Resource> Context<K> {
             }
             Err(error) => return Err(error),
         };
+        if stored.uid() != live.uid() {
+            self.remove_status(&*stored).await?;
+            return Err(self.gone());
+        }
         if is_cached {
             // Update the cache only for an object within the selectors, because the watch does not deliver other objects.
             cached.objects.wrote(stored.clone());
@@ -523,6 +528,25 @@ impl<K: Resource> Context<K> {
 
     fn owner(&self) -> Result<OwnerReference> {
         self.owner_reference().ok_or_else(|| self.gone())
+    }
+
+    /// Removes the status that this field manager has applied to another object with the same key, unless another writer
+    /// has changed that object since.
+    async fn remove_status(&self, stored: &K) -> Result<()>
+    where
+        K: Serialize + DeserializeOwned,
+    {
+        let (uid, version) = (stored.uid(), stored.resource_version());
+        let metadata = json!({
+            "name": self.key().name(), "namespace": self.key().namespace(), "uid": uid, "resourceVersion": version
+        });
+        let nothing = Patch::Apply(json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata}));
+        let api = self.cluster().api::<K>();
+        match self.within_term(api.patch_status(self.key(), &nothing, &self.write_options())).await {
+            // The object was changed or deleted, or its status has required fields.
+            Err(error) if is_answer(&error, |error| error.status().is_some_and(|status| status.code < 500)) => Ok(()),
+            removed => removed.map(drop),
+        }
     }
 
     pub(super) fn gone(&self) -> ReconcileError {

@@ -399,6 +399,33 @@ async fn recreated_object_does_not_get_the_old_status() {
 }
 
 #[tokio::test]
+async fn recreated_object_keeps_no_status_if_the_cache_lags() {
+    let world = World::with_site("blog").await;
+    let silent = Rule {
+        verb: Some(RequestVerb::Watch),
+        resource: Some("websites".into()),
+        times: None,
+        ..Rule::new(Fault::SilentAfter(0))
+    };
+    world.cluster.server().unwrap().faults().add(silent);
+    let sites = world.cluster.namespaced::<Website>("default");
+    let site = world.site("blog").await;
+    let applied = probe(&world, true, move |cx| {
+        let (sites, site) = (sites.clone(), site.clone());
+        async move {
+            sites.delete("blog", &DeleteOptions::default()).await?;
+            let new = Website { metadata: ObjectMeta::new("default", "blog"), ..site };
+            sites.create(&new, &WriteOptions::default()).await?;
+            cx.apply_status(Status { url: "old".into(), conditions: cx.ready("Published") }).await
+        }
+    })
+    .await;
+    let error = applied.map(drop).unwrap_err().to_string();
+    assert!(error.contains("no longer exists"), "{error}");
+    assert!(world.site("blog").await.status.is_none());
+}
+
+#[tokio::test]
 async fn child_of_another_controller_is_refused_without_a_request() {
     let world = World::with_site("blog").await;
     let owner = ConfigMap { metadata: ObjectMeta::new("default", "owner"), ..map("", "a", "b") };
