@@ -56,14 +56,14 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
         ErrorKind::Status(_) => error.is_unexpected_server_error(),
-        ErrorKind::InvalidRequest(_) => false,
+        ErrorKind::InvalidRequest(_) | ErrorKind::Throttled(_) => false,
         _ => true,
     }
 }
 
 /// Returns `true` if the object already exists and an earlier attempt, whose response was lost, may have created it.
 fn is_own(error: &ApiError, nth: u32) -> bool {
-    error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
+    error.is_already_exists() && (nth > 1 || error.earlier.is_some())
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {

@@ -1,6 +1,8 @@
 //! Pairs of locks that migrate an election from an annotation to a Lease.
 
-use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
+use std::sync::Arc;
+
+use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey, Status};
 
 use crate::config::Observers;
 use crate::lock::{Lock, LockEvent, LockEvents, LockSnapshot};
@@ -29,7 +31,7 @@ pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
 /// - If the two locks have different holders, the `MultiLock` reports [`UNKNOWN_LEADER`] as the holder. The holders
 ///   differ after a crash or a rejection between the two writes. While the holders differ, all contenders wait until
 ///   both locks have stayed unchanged for a full lease duration. If a write changes only one lock, it returns an error
-///   with [`earlier_may_have_acted`](ApiError::earlier_may_have_acted), and no contender leads for one lease duration.
+///   whose field [`earlier`](ApiError::earlier) is set, and no contender leads for one lease duration.
 /// - If both locks have the same holder but only one of them contains the last renewal, the merged record has no
 ///   `renew_time`. Because the merged record has no `renew_time`, electors can distinguish it from a record that both
 ///   locks have accepted.
@@ -186,10 +188,10 @@ fn both_raw(primary: &LockState, secondary: Option<&LockState>) -> Box<str> {
     format!("{} {:?}", half(primary), secondary.map(half)).into()
 }
 
-/// Sets `earlier_may_have_acted` in the error of the second write, because the first lock has already accepted its
-/// write.
+/// Adds an earlier attempt to the error of the second write, because the first lock has already accepted its write.
 fn half_way(error: ApiError) -> ApiError {
-    ApiError { earlier_may_have_acted: true, ..error }
+    let accepted = Status { code: 200, message: "the first lock has accepted its write".into(), ..Status::default() };
+    ApiError { earlier: Some(Arc::new(accepted.into())), ..error }
 }
 
 /// Forwards only events about releases and deletions of the secondary lock.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::response::ResponseInfo;
 use crate::status::{Reason, Status};
 
 /// The error of a failed API request, which every client returns.
@@ -30,9 +31,11 @@ pub struct ApiError {
     /// The delay before a retry, if the server requested one. Clients also store this delay in
     /// [`StatusDetails::retry_after_seconds`](crate::StatusDetails::retry_after_seconds).
     pub retry_after: Option<Duration>,
-    /// Whether the server may have executed an earlier attempt of this request. If `true`, the earlier attempt may be
-    /// the cause of a conflict.
-    pub earlier_may_have_acted: bool,
+    /// The error of an earlier attempt that the server may have executed. The earlier attempt may be the cause of a
+    /// conflict.
+    pub earlier: Option<Arc<ApiError>>,
+    /// Details of the response that contained the error, such as its audit ID.
+    pub response: Option<Arc<ResponseInfo>>,
 }
 
 /// The kind of failure in an [`ApiError`].
@@ -69,6 +72,10 @@ pub enum ErrorKind {
     InvalidRequest(Cause),
     /// The server returned an error status.
     Status(Box<Status>),
+    /// The client's own rate limit can never allow the request, so the client did not send it. If the server throttled
+    /// the request, the error is a [`Status`](Self::Status) instead, for which
+    /// [`is_too_many_requests`](ApiError::is_too_many_requests) returns `true`.
+    Throttled(Cause),
     /// No response arrived in time. The client does not know whether the server has executed the request.
     Timeout(Cause),
     /// The connection failed. The client does not know whether the server has executed the request.
@@ -147,6 +154,22 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
+    /// Returns the first error of type `E` in the chain of sources. With this method, a caller can find the reasons
+    /// that a client stores as the cause of the error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io;
+    /// use pintle_meta::ApiError;
+    ///
+    /// let error = ApiError::transport(io::Error::from(io::ErrorKind::ConnectionReset));
+    /// assert_eq!(error.cause::<io::Error>().map(io::Error::kind), Some(io::ErrorKind::ConnectionReset));
+    /// ```
+    pub fn cause<E: Error + 'static>(&self) -> Option<&E> {
+        std::iter::successors(self.source(), |error| Error::source(*error)).find_map(|error| error.downcast_ref())
+    }
+
     /// Returns `true` if the server may have executed this attempt or an earlier attempt. Call this method only for
     /// write requests.
     ///
@@ -157,6 +180,7 @@ impl ApiError {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
             | ErrorKind::InvalidRequest(_)
+            | ErrorKind::Throttled(_)
             | ErrorKind::Unauthenticated(_)
             | ErrorKind::Unprocessed(_) => false,
             ErrorKind::Decode(_) | ErrorKind::Timeout(_) | ErrorKind::Transport(_) => true,
@@ -171,7 +195,7 @@ impl ApiError {
                 code => code >= 500,
             },
         };
-        this || self.earlier_may_have_acted
+        this || self.earlier.is_some()
     }
 
     /// Returns `true` if the server refused the connection.
@@ -263,7 +287,9 @@ impl ApiError {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// Returns `true` for a 429 status: the server or a proxy has received too many requests.
+    /// Returns `true` for a 429 status: the server or a proxy has received too many requests. [`ResponseInfo::flow`]
+    /// identifies the flow that has exceeded its share of the server's capacity. If the client's own rate limit has
+    /// prevented the request, the error is [`ErrorKind::Throttled`] instead.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
@@ -340,15 +366,15 @@ impl fmt::Display for ApiError {
             ErrorKind::Decode(cause) => write!(f, "cannot read the response: {cause}"),
             ErrorKind::InvalidRequest(cause) => write!(f, "the request cannot be sent: {cause}"),
             ErrorKind::Status(status) => status.fmt(f),
+            ErrorKind::Throttled(cause) => write!(f, "the client's own rate limit, its qps and burst: {cause}"),
             ErrorKind::Timeout(cause) => write!(f, "no response in time: {cause}"),
             ErrorKind::Transport(cause) => write!(f, "the connection failed: {cause}"),
             ErrorKind::Unauthenticated(cause) => write!(f, "cannot obtain credentials: {cause}"),
             ErrorKind::Unprocessed(cause) => write!(f, "the server did not process the request: {cause}"),
         }?;
-        if self.earlier_may_have_acted {
-            f.write_str(" (an earlier attempt of the request may have been executed)")
-        } else {
-            Ok(())
+        match &self.earlier {
+            Some(earlier) => write!(f, " (an earlier attempt may have been executed: {earlier})"),
+            None => Ok(()),
         }
     }
 }
@@ -362,6 +388,7 @@ impl Error for ApiError {
             ErrorKind::Connect { cause, .. }
             | ErrorKind::Decode(cause)
             | ErrorKind::InvalidRequest(cause)
+            | ErrorKind::Throttled(cause)
             | ErrorKind::Timeout(cause)
             | ErrorKind::Transport(cause)
             | ErrorKind::Unauthenticated(cause)
@@ -378,7 +405,7 @@ impl From<ErrorKind> for ApiError {
         };
         let seconds = details.map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
         let retry_after = seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        Self { kind, request: None, retry_after, earlier_may_have_acted: false }
+        Self { kind, request: None, retry_after, earlier: None, response: None }
     }
 }
 
@@ -439,10 +466,25 @@ mod tests {
             (ApiError::connection_refused("no server"), false),
             (ApiError::invalid_request("no name"), false),
             (ErrorKind::Unprocessed(Arc::new(std::io::Error::other("refused"))).into(), false),
-            (ApiError { earlier_may_have_acted: true, ..answer(409, Some(Reason::Conflict)) }, true),
+            (ErrorKind::Throttled(Arc::new(std::io::Error::other("no token"))).into(), false),
+            (
+                ApiError { earlier: Some(Arc::new(ApiError::timeout("late"))), ..ApiError::invalid_request("no name") },
+                true,
+            ),
         ] {
             assert_eq!(error.may_have_acted(), expected, "{error}");
         }
+    }
+
+    #[test]
+    fn error_shows_its_earlier_attempt_but_no_body() {
+        let response = ResponseInfo { body: "hush".into(), ..ResponseInfo::default() };
+        let earlier = ApiError { response: Some(Arc::new(response)), ..answer(503, None) };
+        let error = ApiError { earlier: Some(Arc::new(earlier)), ..answer(409, Some(Reason::Conflict)) };
+        let shown = error.to_string();
+        assert!(shown.starts_with("Conflict (409) (an earlier attempt may have been executed: "), "{shown}");
+        assert!(shown.contains("503") && !format!("{shown}{error:?}").contains("hush"), "{error:?}");
+        assert!(size_of::<ApiError>() <= 128, "{} bytes", size_of::<ApiError>());
     }
 
     #[test]

@@ -61,6 +61,7 @@ mod options;
 mod raw_object;
 mod redacted;
 mod resource;
+mod response;
 mod scope;
 mod seams;
 mod selector;
@@ -94,6 +95,7 @@ pub use options::{
 pub use raw_object::{Oversized, RawObject};
 pub use redacted::{DecodeError, redacted_url};
 pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion};
+pub use response::{Flow, ResponseInfo};
 pub use scope::{ClusterScope, NamespaceScope, ResourceScope, Scope};
 pub use seams::{ListPart, ListWatch, ObjectApi};
 pub use selector::{

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -73,9 +74,9 @@ pub(crate) struct Failure {
     message: String,
     status: Option<Box<Status>>,
     retry_after: Option<Duration>,
-    /// Absent if `false`, and in recordings of older versions.
+    /// Absent in recordings of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    earlier_may_have_acted: Option<bool>,
+    earlier: Option<Box<Failure>>,
     method: Option<String>,
     url: Option<String>,
 }
@@ -87,6 +88,7 @@ enum Kind {
     Decode,
     InvalidRequest,
     Status,
+    Throttled,
     Timeout,
     Transport,
     Unauthenticated,
@@ -287,6 +289,7 @@ impl From<&ApiError> for Failure {
             ErrorKind::Decode(cause) => (Kind::Decode, cause.to_string()),
             ErrorKind::InvalidRequest(cause) => (Kind::InvalidRequest, cause.to_string()),
             ErrorKind::Status(status) => (Kind::Status, status.to_string()),
+            ErrorKind::Throttled(cause) => (Kind::Throttled, cause.to_string()),
             ErrorKind::Timeout(cause) => (Kind::Timeout, cause.to_string()),
             ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
             ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
@@ -301,7 +304,7 @@ impl From<&ApiError> for Failure {
             message,
             status: error.status().cloned().map(Box::new),
             retry_after: error.retry_after,
-            earlier_may_have_acted: error.earlier_may_have_acted.then_some(true),
+            earlier: error.earlier.as_deref().map(|earlier| Box::new(earlier.into())),
             method: line.map(|line| line.method.to_string()),
             url: line.map(|line| line.url.to_string()),
         }
@@ -310,7 +313,7 @@ impl From<&ApiError> for Failure {
 
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
-        let Failure { kind, message, status, retry_after, earlier_may_have_acted, method, url } = failure;
+        let Failure { kind, message, status, retry_after, earlier, method, url } = failure;
         let request =
             method.zip(url).map(|(method, url)| RequestLine { method: method.into(), url: url.into() }.into());
         let error = match (kind, status) {
@@ -318,14 +321,15 @@ impl From<Failure> for ApiError {
             (Kind::Connect, _) => ErrorKind::Connect { refused: false, cause: cause(message) }.into(),
             (Kind::InvalidRequest, _) => Self::invalid_request(message),
             (Kind::Status, Some(status)) => ErrorKind::Status(status).into(),
+            (Kind::Throttled, _) => ErrorKind::Throttled(cause(message)).into(),
             (Kind::Timeout, _) => Self::timeout(message),
             (Kind::Transport, _) => Self::transport(message),
             (Kind::Unauthenticated, _) => ErrorKind::Unauthenticated(cause(message)).into(),
             (Kind::Unprocessed, _) => ErrorKind::Unprocessed(cause(message)).into(),
             (Kind::Decode | Kind::Status, _) => Self::decode(message),
         };
-        let earlier_may_have_acted = earlier_may_have_acted.unwrap_or_default();
-        Self { request, retry_after, earlier_may_have_acted, ..error }
+        let earlier = earlier.map(|earlier| Arc::new(Self::from(*earlier)));
+        Self { request, retry_after, earlier, ..error }
     }
 }
 
@@ -349,6 +353,7 @@ mod tests {
             ErrorKind::Decode(cause()),
             ErrorKind::InvalidRequest(cause()),
             ErrorKind::Status(Box::new(Status { code: 503, message: "later".into(), ..Status::default() })),
+            ErrorKind::Throttled(cause()),
             ErrorKind::Timeout(cause()),
             ErrorKind::Transport(cause()),
             ErrorKind::Unauthenticated(cause()),
@@ -359,16 +364,15 @@ mod tests {
     #[test]
     fn recorded_errors_equal_the_original() {
         for kind in kinds() {
-            for earlier_may_have_acted in [false, true] {
+            for earlier in [None, Some(Arc::new(ApiError::timeout("late")))] {
                 let retry_after = Some(Duration::from_secs(7));
-                let error = ApiError { earlier_may_have_acted, retry_after, ..kind.clone().into() };
+                let error = ApiError { earlier, retry_after, ..kind.clone().into() };
                 let line = json(&Failure::from(&error));
                 let replayed = ApiError::from(read::<Failure>(&line).unwrap());
                 assert_eq!(discriminant(&replayed.kind), discriminant(&error.kind), "{error:?}");
                 assert_eq!(replayed.to_string(), error.to_string());
                 assert_eq!(replayed.is_unanswered(), error.is_unanswered(), "{error:?}");
                 assert_eq!(replayed.may_have_acted(), error.may_have_acted(), "{error:?}");
-                assert_eq!(replayed.earlier_may_have_acted, earlier_may_have_acted);
                 assert_eq!(replayed.retry_after, retry_after);
             }
         }
@@ -414,6 +418,6 @@ mod tests {
     fn error_in_an_older_recording_has_no_doubt() {
         let line = br#"{"kind":"Timeout","message":"late","status":null,"retryAfter":null,"method":null,"url":null}"#;
         let error = ApiError::from(read::<Failure>(line).unwrap());
-        assert!(matches!(error.kind, ErrorKind::Timeout(_)) && !error.earlier_may_have_acted, "{error:?}");
+        assert!(matches!(error.kind, ErrorKind::Timeout(_)) && error.earlier.is_none(), "{error:?}");
     }
 }

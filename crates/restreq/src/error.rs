@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, Status};
+use pintle_meta::{ApiError, Cause, ErrorKind, Flow, InvalidKey, Reason, RequestLine, ResponseInfo, Status};
 use pintle_ratelimit::ThrottleError;
 use pintle_transport::{BoxError, causes};
 use thiserror::Error as ThisError;
@@ -238,23 +238,11 @@ pub enum Throttling<'a> {
     },
 }
 
-/// The flow of a request in API Priority and Fairness. The UIDs of a FlowSchema and of a
-/// PriorityLevelConfiguration identify the flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// The UID of the matching FlowSchema.
-    pub flow_schema: Box<str>,
-    /// The UID of the PriorityLevelConfiguration, or an empty string if the server did not send it.
-    pub priority_level: Box<str>,
-}
-
-impl Flow {
-    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let flow_schema = Some(text("x-kubernetes-pf-flowschema-uid")).filter(|uid| !uid.is_empty())?;
-        let priority_level = text("x-kubernetes-pf-prioritylevel-uid");
-        Some(Self { flow_schema: flow_schema.into(), priority_level: priority_level.into() })
-    }
+pub(crate) fn flow(headers: &HeaderMap) -> Option<Flow> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let flow_schema = Some(text("x-kubernetes-pf-flowschema-uid")).filter(|uid| !uid.is_empty())?;
+    let priority_level = text("x-kubernetes-pf-prioritylevel-uid");
+    Some(Flow { flow_schema: flow_schema.into(), priority_level: priority_level.into() })
 }
 
 /// Returns a response's `Audit-Id`. An empty or very long `Audit-Id` is ignored.
@@ -282,14 +270,17 @@ impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let beneath = |message: Box<str>, source| -> Cause { Arc::new(ApiErrorSource { message, source }) };
         let (request, kind) = match error {
-            Error::Retried { last, .. } => return Self { earlier_may_have_acted: true, ..Self::from(*last) },
-            Error::Status { request, status, .. } => (request, ErrorKind::Status(status)),
+            Error::Retried { earlier, last } => {
+                return Self { earlier: Some(Arc::new(Self::from(*earlier))), ..Self::from(*last) };
+            }
+            Error::Status { request, status, body, flow, audit_id } => {
+                let response = ResponseInfo { audit_id, flow: flow.as_deref().cloned(), body };
+                let (request, response) = (Some(request), Some(Arc::new(response)));
+                return Self { request, response, ..Self::from(ErrorKind::Status(status)) };
+            }
             Error::Auth { request, source } => (request, ErrorKind::Unauthenticated(Arc::new(source))),
             Error::Invalid { request, source } => (request, ErrorKind::InvalidRequest(Arc::new(source))),
-            Error::Throttled { request, source } => {
-                let message = format!("the client's own rate limit, its qps and burst: {source}");
-                (request, ErrorKind::InvalidRequest(beneath(message.into(), Some(Arc::new(source)))))
-            }
+            Error::Throttled { request, source } => (request, ErrorKind::Throttled(Arc::new(source))),
             Error::Connect { request, refused, message, source } => {
                 (request, ErrorKind::Connect { refused, cause: beneath(message, Some(source)) })
             }

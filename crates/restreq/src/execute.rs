@@ -23,7 +23,7 @@ use self::reading::{read, read_some};
 use self::retrying::Retrying;
 use crate::auth::Login;
 use crate::backoff::ServerBackoff;
-use crate::error::{self, AuthError, Error, Flow, InvalidRequest, Phase, in_one_line, late};
+use crate::error::{self, AuthError, Error, InvalidRequest, Phase, in_one_line, late};
 use crate::list::ListStream;
 use crate::metrics::Timer;
 use crate::request::Request;
@@ -449,7 +449,7 @@ impl Request {
         let name = self.parts.name.as_deref().unwrap_or_default();
         let subject = Subject { method: &self.parts.method, resource: &resource, name };
         let status = status::failure(head.status, &head.headers, &body, &subject);
-        let flow = Flow::of(&head.headers).map(Arc::new);
+        let flow = error::flow(&head.headers).map(Arc::new);
         let audit_id = error::audit_id(&head.headers);
         Err(Error::Status { request: line.clone(), status, body, flow, audit_id })
     }

@@ -115,7 +115,7 @@ pub use api::{
 pub use api::{ExecOptions, PortForward};
 pub use client::RestClient;
 pub use config::{RestClientConfig, Timeouts};
-pub use error::{AuthError, Error, Flow, InvalidRequest, Phase, Throttling};
+pub use error::{AuthError, Error, InvalidRequest, Phase, Throttling};
 #[cfg(feature = "tower")]
 pub use layer::{TransportBody, TransportLayer, TransportService};
 pub use list::ListStream;

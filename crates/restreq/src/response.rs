@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 use pintle_meta::{DecodeError, List, RequestLine, TypeMeta};
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Flow};
+use crate::error::Error;
 use crate::warning::Warning;
 use crate::{error, list, status};
 
@@ -100,7 +100,7 @@ impl Response {
         match status::failure_in(&self.body) {
             Some(status) => {
                 let (request, body) = (self.request.clone(), self.body.clone());
-                let (flow, audit_id) = (Flow::of(&self.headers).map(Arc::new), error::audit_id(&self.headers));
+                let (flow, audit_id) = (error::flow(&self.headers).map(Arc::new), error::audit_id(&self.headers));
                 Err(Error::Status { request, status, body, flow, audit_id })
             }
             None => Ok(()),

@@ -149,6 +149,8 @@ impl From<&ApiError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
     use super::*;
@@ -159,7 +161,7 @@ mod tests {
         let cause = StatusCause { reason: "UnexpectedServerResponse".into(), ..StatusCause::default() };
         let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
         let page = Status { details, ..Status::failure(404, Reason::NotFound, "no backend") };
-        let after_doubt = |error| ApiError { earlier_may_have_acted: true, ..error };
+        let after_doubt = |error| ApiError { earlier: Some(Arc::new(ApiError::transport("cut"))), ..error };
         for (error, expected) in [
             (refusal(409, Reason::Conflict), Effect::Conflict),
             (refusal(409, Reason::AlreadyExists), Effect::Conflict),

@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 5;
 ///
 /// `attempt` must be idempotent. For example, `attempt` may set a label, but must not increment a counter. If the
 /// response to a write is lost, the client may send the write again. A repeated write can conflict with the first write
-/// ([`ApiError::earlier_may_have_acted`]).
+/// ([`ApiError::earlier`]).
 ///
 /// # Errors
 ///

@@ -238,7 +238,7 @@ pub(super) fn pauses() -> Backoff {
 }
 
 fn is_lasting(error: &ApiError) -> bool {
-    let is_ours = matches!(error.kind, ErrorKind::Decode(_) | ErrorKind::InvalidRequest(_));
+    let is_ours = matches!(error.kind, ErrorKind::Decode(_) | ErrorKind::InvalidRequest(_) | ErrorKind::Throttled(_));
     let is_refused = error.is_forbidden() || error.is_unauthorized();
     let is_wrong = error.is_bad_request() || error.is_invalid() || error.is_method_not_allowed();
     is_ours || is_refused || is_wrong || error.is_expired() || error.is_not_acceptable()

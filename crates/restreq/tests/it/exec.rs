@@ -295,7 +295,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         assert!(matches!(last, Error::Auth { .. }), "{error}");
         let error = ApiError::from(error);
         assert!(matches!(error.kind, ErrorKind::Unauthenticated(_)), "{error}");
-        assert_eq!((error.may_have_acted(), error.earlier_may_have_acted), (in_doubt, in_doubt), "{error}");
+        assert_eq!((error.may_have_acted(), error.earlier.is_some()), (in_doubt, in_doubt), "{error}");
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pintle_meta::{
-    ApiError, ApiResource, BasicAuth, ClientConfig, DeleteOptions, DynamicObject, ExecConfig, InteractiveMode,
+    ApiError, ApiResource, BasicAuth, ClientConfig, DeleteOptions, DynamicObject, ExecConfig, Flow, InteractiveMode,
     ListOptions, ListWatch, OidcConfig, PartialObject, PemSource, Scope, Secret, WatchOptions,
 };
 use pintle_restreq::{
-    Api, BoundObjectReference, Deletion, DiscoveredResource, Error, Flow, FrameSplitter, Http2Config, IgnoreWarnings,
+    Api, BoundObjectReference, Deletion, DiscoveredResource, Error, FrameSplitter, Http2Config, IgnoreWarnings,
     LogOptions, LogSource, LogWarnings, OperationResult, Phase, RestClient, RestClientConfig, RestMapper, Table,
     TableColumn, TableRow, Throttling, Timeouts, TokenRequest, Warning, WatcherEvent, extract_managed_fields,
 };

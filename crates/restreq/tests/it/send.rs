@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
-use pintle_meta::{ApiError, ErrorKind, Reason, Secret, Status};
-use pintle_restreq::{Error, Flow, IgnoreWarnings, RestClient, RestClientConfig, Throttling, Warning, WarningHandler};
+use pintle_meta::{ApiError, ErrorKind, Flow, Reason, Secret, Status};
+use pintle_restreq::{Error, IgnoreWarnings, RestClient, RestClientConfig, Throttling, Warning, WarningHandler};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -189,7 +189,7 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
         let error = ApiError::from(error);
         assert!(error.is_conflict());
         assert_eq!(
-            (error.may_have_acted(), error.earlier_may_have_acted),
+            (error.may_have_acted(), error.earlier.is_some()),
             (in_doubt, in_doubt),
             "{method} {first}: {error}"
         );
@@ -208,7 +208,7 @@ async fn guarded_write_is_retried_and_reports_doubt() {
     let Error::Retried { earlier, last } = &error else { panic!("{error}") };
     assert!(matches!(**earlier, Error::Transport { .. }) && last.status().unwrap().code == 409, "{error}");
     let error = ApiError::from(error);
-    assert!(error.is_conflict() && error.may_have_acted() && error.earlier_may_have_acted, "{error}");
+    assert!(error.is_conflict() && error.may_have_acted() && error.earlier.is_some(), "{error}");
     assert_eq!(server.seen().len(), 2);
 }
 
@@ -266,7 +266,7 @@ async fn unsent_retry_keeps_the_doubt_about_a_write() {
     assert!(matches!(**last, Error::Throttled { .. }), "{last}");
     assert_eq!(earlier.status().unwrap().code, 504);
     let error = ApiError::from(error);
-    assert!(error.may_have_acted() && error.earlier_may_have_acted, "{error}");
+    assert!(error.may_have_acted() && error.earlier.is_some(), "{error}");
     assert_eq!(server.seen().len(), 1);
 }
 
