@@ -10,7 +10,8 @@ use http::header::CONTENT_TYPE;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use pintle_apiserver::{ApiServerConfig, Plan};
-use pintle_restreq::{Error, RestClient, TransportBody};
+use pintle_meta::ApiError;
+use pintle_restreq::{RestClient, TransportBody};
 use tower_service::Service;
 
 use crate::cluster::Cluster;
@@ -58,16 +59,16 @@ impl Cluster {
 }
 
 /// Forwards the embedded server's read requests to the live cluster. An error status from the cluster is returned as a response
-/// instead of an `Error`.
+/// instead of an `ApiError`.
 #[derive(Clone)]
 struct Reading(RestClient);
 
 impl Service<Request<Full<Bytes>>> for Reading {
     type Response = Response<TransportBody>;
-    type Error = Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
+    type Error = ApiError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ApiError>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ApiError>> {
         self.0.poll_ready(cx)
     }
 
@@ -85,8 +86,9 @@ impl Service<Request<Full<Bytes>>> for Reading {
 }
 
 /// Converts a client error back to the live cluster's error response.
-fn refusal(error: Error) -> Result<Response<TransportBody>, Error> {
-    let Error::Status { status, body, .. } = &error else { return Err(error) };
+fn refusal(error: ApiError) -> Result<Response<TransportBody>, ApiError> {
+    let (Some(status), Some(response)) = (error.status(), &error.response) else { return Err(error) };
+    let body = &response.body;
     let content_type = if body.starts_with(b"{") { "application/json" } else { "text/plain; charset=utf-8" };
     let answer = Response::builder().status(status.code).header(CONTENT_TYPE, content_type);
     answer.body(TransportBody::new(Full::new(body.clone()))).map_err(|_| error)

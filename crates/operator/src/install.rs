@@ -213,7 +213,7 @@ async fn wait_until_served(
         let path = format!("/apis/{group}/{}", version["name"].as_str().unwrap_or_default());
         let served = async {
             loop {
-                match cluster.client().get().request_uri(&path).object::<Value>().await.map_err(ApiError::from) {
+                match cluster.client().get().request_uri(&path).object::<Value>().await {
                     Ok(list) if lists(&list, plural) => return Ok(()),
                     Ok(_) => {}
                     Err(error) if error.is_not_found() => {}

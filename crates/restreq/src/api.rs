@@ -51,7 +51,7 @@ pub use self::token::{BoundObjectReference, ServiceAccountToken, TokenRequest};
 pub use self::watcher::{WatchedObjects, Watcher, WatcherEvent};
 pub use self::workloads::{ScaleSpec, ScaleStatus, WorkloadScale};
 use crate::client::RestClient;
-use crate::error::{Error, InvalidRequest};
+use crate::error::{InvalidRequest, unreadable};
 use crate::list::{self, ListStream};
 use crate::request::Request;
 use crate::watch::{RawWatch, Watch};
@@ -275,7 +275,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
-        Ok(self.on_object(self.request(Method::GET), key).object().await?)
+        self.on_object(self.request(Method::GET), key).object().await
     }
 
     /// Gets an object. Returns `None` if the object does not exist.
@@ -318,11 +318,8 @@ impl<T: DeserializeOwned> Api<T> {
         while let Some(part) = page.next().await {
             match part? {
                 ListPart::Item(item) => {
-                    let unreadable = |message: String| {
-                        let request = page.request().clone();
-                        Error::Decode { request, message: message.into() }
-                    };
-                    list.items.push(list::decode(list.items.len(), &item).map_err(unreadable)?);
+                    let object = list::decode(list.items.len(), &item);
+                    list.items.push(object.map_err(|message| unreadable(page.request(), message))?);
                 }
                 ListPart::Metadata(metadata) => list.metadata = metadata,
             }
@@ -355,9 +352,9 @@ impl<T: DeserializeOwned> Api<T> {
     ///     Ok(())
     /// }
     /// ```
-    pub async fn watch(&self, options: &WatchOptions) -> Result<Watch<T, ApiError>, ApiError> {
+    pub async fn watch(&self, options: &WatchOptions) -> Result<Watch<T>, ApiError> {
         let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
-        Ok(Watch::new(request.raw_watch().await?.with_error()))
+        request.watch().await
     }
 
     /// Patches an object.
@@ -372,7 +369,7 @@ impl<T: DeserializeOwned> Api<T> {
         options: &WriteOptions,
     ) -> Result<T, ApiError> {
         let request = self.on_object(self.patch_request(patch), key);
-        Ok(with_write_options(request, options).json(&*self.patch_body(patch)).object().await?)
+        with_write_options(request, options).json(&*self.patch_body(patch)).object().await
     }
 
     /// Patches an object's status.
@@ -387,7 +384,7 @@ impl<T: DeserializeOwned> Api<T> {
         options: &WriteOptions,
     ) -> Result<T, ApiError> {
         let request = self.on_object(self.patch_request(patch), key).subresource(["status"]);
-        Ok(with_write_options(request, options).json(&*self.patch_body(patch)).object().await?)
+        with_write_options(request, options).json(&*self.patch_body(patch)).object().await
     }
 }
 
@@ -406,7 +403,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
             }
             Err(fault) => self.client.post().keep(fault),
         };
-        Ok(self.with_object(request, object, options).object().await?)
+        self.with_object(request, object, options).object().await
     }
 
     /// Replaces an object. If `object` has a `resourceVersion` that differs from the stored one, the update fails with
@@ -418,7 +415,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// if the request fails.
     pub async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key());
-        Ok(self.with_object(request, object, options).object().await?)
+        self.with_object(request, object, options).object().await
     }
 
     /// Replaces only an object's status.
@@ -428,21 +425,21 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Returns the same errors as [`update`](Self::update).
     pub async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.request(Method::PUT), object.key()).subresource(["status"]);
-        Ok(self.with_object(request, object, options).object().await?)
+        self.with_object(request, object, options).object().await
     }
 }
 
 impl<T> Api<T> {
-    async fn page(&self, options: &ListOptions) -> Result<ListStream<ApiError>, ApiError> {
+    async fn page(&self, options: &ListOptions) -> Result<ListStream, ApiError> {
         let request = self.accepting(self.client.get(), self.representation.list());
-        Ok(with_list_options(self.on_collection(request), options).list().await?.with_error())
+        with_list_options(self.on_collection(request), options).list().await
     }
 }
 
 impl<T: 'static> ListWatch for Api<T> {
     type Object = T;
-    type Page = ListStream<ApiError>;
-    type Events = RawWatch<ApiError>;
+    type Page = ListStream;
+    type Events = RawWatch;
 
     fn api_resource(&self) -> ApiResource {
         self.resource().clone()
@@ -452,13 +449,13 @@ impl<T: 'static> ListWatch for Api<T> {
         Api::namespace(self)
     }
 
-    async fn list(&self, options: &ListOptions) -> Result<ListStream<ApiError>, ApiError> {
+    async fn list(&self, options: &ListOptions) -> Result<ListStream, ApiError> {
         self.page(options).await
     }
 
-    async fn watch(&self, options: &WatchOptions) -> Result<RawWatch<ApiError>, ApiError> {
+    async fn watch(&self, options: &WatchOptions) -> Result<RawWatch, ApiError> {
         let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
-        Ok(request.raw_watch().await?.with_error())
+        request.raw_watch().await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Request errors and credential errors.
+//! The causes of request errors.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,313 +8,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
-use pintle_meta::{ApiError, Cause, ErrorKind, Flow, InvalidKey, Reason, RequestLine, ResponseInfo, Status};
-use pintle_ratelimit::ThrottleError;
-use pintle_transport::{BoxError, causes};
+use http::HeaderMap;
+use pintle_meta::{ApiError, Cause, ErrorKind, Flow, InvalidKey, RequestLine, ResponseInfo, Status};
+use pintle_transport::{BoxError, Failure, causes};
 use thiserror::Error as ThisError;
 
-/// A request error. The error message names the request and does not contain secrets.
+/// The cause of an [`ApiError`] whose deadline passed. In [`Phase::Connect`], the kind of the error is
+/// [`ErrorKind::Connect`], because the client did not send the request. In all other phases, the kind is
+/// [`ErrorKind::Timeout`].
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::Reason;
-/// use pintle_restreq::{Error, Request};
+/// use pintle_meta::ApiError;
+/// use pintle_restreq::{DeadlineExceeded, Phase};
 ///
-/// /// Sends a create. Returns whether the object is new, or `None` if that is unknown.
-/// async fn create(request: &Request) -> Result<Option<bool>, Error> {
-///     match request.send().await {
-///         Ok(_) => Ok(Some(true)),
-///         Err(error) if error.reason() != Some(&Reason::AlreadyExists) => Err(error),
-///         // An earlier attempt may have created it.
-///         Err(Error::Retried { .. }) => Ok(None),
-///         Err(_) => Ok(Some(false)),
-///     }
+/// fn is_slow_network(error: &ApiError) -> bool {
+///     error.cause::<DeadlineExceeded>().is_some_and(|deadline| deadline.phase == Phase::Connect)
 /// }
 /// ```
-#[derive(Clone, ThisError)]
-#[non_exhaustive]
-pub enum Error {
-    /// The client could not obtain credentials, so it did not send the request.
-    #[error("{request}: {source}")]
-    Auth {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// The reason why the client has no credentials.
-        source: AuthError,
-    },
-    /// The client could not connect to the server, so it did not send the request.
-    #[error("{request}: {message}")]
-    Connect {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// Whether the server refused the connection, usually because no process listens on the port.
-        refused: bool,
-        /// The messages of the error and its sources, from the outermost to the innermost.
-        message: Box<str>,
-        /// The underlying error.
-        source: Arc<dyn StdError + Send + Sync>,
-    },
-    /// The response could not be decoded.
-    #[error("{request}: cannot read the response: {message}")]
-    Decode {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// A description of the problem and its position in the response.
-        message: Box<str>,
-    },
-    /// The request is invalid, so the client did not send it.
-    #[error("{request}: {source}")]
-    Invalid {
-        /// The part of the request that was built before the error.
-        request: Arc<RequestLine>,
-        /// The reason why the request is invalid.
-        source: InvalidRequest,
-    },
-    /// The last attempt of a write failed, but the server may have processed an earlier attempt. The earlier attempt
-    /// may have changed the object, and may have caused a conflict.
-    #[error("{last} (an earlier attempt may have been processed: {earlier})")]
-    Retried {
-        /// The error of the earlier attempt.
-        earlier: Box<Error>,
-        /// The error of the last attempt.
-        #[source]
-        last: Box<Error>,
-    },
-    /// The server responded with an error status.
-    #[error("{request}: {status}")]
-    Status {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// The server's status. If the response contains no `Status` object, the status is derived from the HTTP status
-        /// code.
-        #[source]
-        status: Box<Status>,
-        /// The beginning of the response body, at most 64 KiB. The `Debug` output does not include the body, because it
-        /// can contain any object.
-        body: Bytes,
-        /// The flow of the request in API Priority and Fairness, if the server sent it.
-        flow: Option<Arc<Flow>>,
-        /// The `Audit-Id` of the response, which identifies the request in the audit log of the server.
-        audit_id: Option<Box<str>>,
-    },
-    /// The rate limit of the client can never allow the request, so the client did not send it.
-    #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
-    Throttled {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// The reason why the rate limit can never allow the request.
-        source: ThrottleError,
-    },
-    /// A deadline passed. In [`Phase::Connect`], the client did not send the request. In all other phases, it is
-    /// unknown whether the server processed the request.
-    #[error("{request}: no response in time: {phase} took longer than {after:?}")]
-    Timeout {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// The phase that took too long.
-        phase: Phase,
-        /// The deadline that passed.
-        after: Duration,
-    },
-    /// A response body or a watch event exceeds its size limit.
-    #[error(
-        "{request}: the response is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
-    )]
-    TooLarge {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// The limit, in bytes.
-        limit: usize,
-    },
-    /// The connection failed. After a lost connection, it is unknown whether the server processed the request.
-    #[error("{request}: the connection failed: {message}")]
-    Transport {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// The messages of the error and its sources, from the outermost to the innermost.
-        message: Box<str>,
-        /// The underlying error.
-        source: Arc<dyn StdError + Send + Sync>,
-    },
-    /// The connection failed, or the server refused the HTTP/2 stream, before the request was processed. The request
-    /// had no effect.
-    #[error("{request}: the server did not process the request: {message}")]
-    Unprocessed {
-        /// The method and the URL of the request.
-        request: Arc<RequestLine>,
-        /// The messages of the error and its sources, from the outermost to the innermost.
-        message: Box<str>,
-        /// The underlying error.
-        source: Arc<dyn StdError + Send + Sync>,
-    },
-}
-
-impl Error {
-    /// Returns the method and the URL of the request that failed.
-    pub fn request(&self) -> &Arc<RequestLine> {
-        match self {
-            Self::Auth { request, .. }
-            | Self::Connect { request, .. }
-            | Self::Decode { request, .. }
-            | Self::Invalid { request, .. }
-            | Self::Status { request, .. }
-            | Self::Throttled { request, .. }
-            | Self::Timeout { request, .. }
-            | Self::TooLarge { request, .. }
-            | Self::Transport { request, .. }
-            | Self::Unprocessed { request, .. } => request,
-            Self::Retried { last, .. } => last.request(),
-        }
-    }
-
-    /// Returns the [`Status`] that the server sent, if any.
-    pub fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Status { status, .. } => Some(status),
-            Self::Retried { last, .. } => last.status(),
-            _ => None,
-        }
-    }
-
-    /// Returns the reason in the server's [`Status`], if any. This method does not check the status code, unlike the
-    /// methods of [`ApiError`], such as [`is_not_found`](ApiError::is_not_found).
-    pub fn reason(&self) -> Option<&Reason> {
-        self.status()?.reason.as_ref()
-    }
-
-    /// Returns the `Audit-Id` of the response, if any.
-    pub fn audit_id(&self) -> Option<&str> {
-        match self {
-            Self::Status { audit_id, .. } => audit_id.as_deref(),
-            Self::Retried { last, .. } => last.audit_id(),
-            _ => None,
-        }
-    }
-
-    /// Returns whether the client or the server throttled the request, or `None` if the request was not throttled.
-    pub fn throttling(&self) -> Option<Throttling<'_>> {
-        match self {
-            Self::Throttled { source, .. } => Some(Throttling::Client(source)),
-            Self::Status { status, flow, .. } if status.code == StatusCode::TOO_MANY_REQUESTS.as_u16() => {
-                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-                let retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
-                Some(Throttling::Server { retry_after, flow: flow.as_deref() })
-            }
-            Self::Retried { last, .. } => last.throttling(),
-            _ => None,
-        }
-    }
-}
-
-/// The reason why a request was throttled.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use pintle_restreq::{Error, Throttling};
-///
-/// fn pause(error: &Error) -> Option<Duration> {
-///     match error.throttling()? {
-///         // The program exceeds its own rate limit.
-///         Throttling::Client(_) => None,
-///         Throttling::Server { retry_after, .. } => Some(retry_after.unwrap_or(Duration::from_secs(1))),
-///     }
-/// }
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub enum Throttling<'a> {
-    /// The rate limit of the client did not allow the request, so the client did not send it.
-    Client(&'a ThrottleError),
-    /// The server rejected the request with status 429, so the request had no effect.
-    Server {
-        /// The delay before a retry that the server requested, in whole seconds.
-        retry_after: Option<Duration>,
-        /// The flow of the request in API Priority and Fairness, if the server sent it. The flow has exceeded its share
-        /// of the server's capacity.
-        flow: Option<&'a Flow>,
-    },
-}
-
-pub(crate) fn flow(headers: &HeaderMap) -> Option<Flow> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let flow_schema = Some(text("x-kubernetes-pf-flowschema-uid")).filter(|uid| !uid.is_empty())?;
-    let priority_level = text("x-kubernetes-pf-prioritylevel-uid");
-    Some(Flow { flow_schema: flow_schema.into(), priority_level: priority_level.into() })
-}
-
-/// Returns a response's `Audit-Id`. An empty or very long `Audit-Id` is ignored.
-pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
-    const LONGEST: usize = 256;
-    let id = headers.get("audit-id")?.to_str().ok()?;
-    (1..=LONGEST).contains(&id.len()).then(|| id.into())
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_tuple("Error");
-        shown.field(&format_args!("{self}"));
-        // The messages of `Status` and `Retried` already contain the status or the last error.
-        if !matches!(self, Self::Status { .. } | Self::Retried { .. })
-            && let Some(source) = self.source()
-        {
-            shown.field(&source);
-        }
-        shown.finish()
-    }
-}
-
-impl From<Error> for ApiError {
-    fn from(error: Error) -> Self {
-        let beneath = |message: Box<str>, source| -> Cause { Arc::new(ApiErrorSource { message, source }) };
-        let (request, kind) = match error {
-            Error::Retried { earlier, last } => {
-                return Self { earlier: Some(Arc::new(Self::from(*earlier))), ..Self::from(*last) };
-            }
-            Error::Status { request, status, body, flow, audit_id } => {
-                let response = ResponseInfo { audit_id, flow: flow.as_deref().cloned(), body };
-                let (request, response) = (Some(request), Some(Arc::new(response)));
-                return Self { request, response, ..Self::from(ErrorKind::Status(status)) };
-            }
-            Error::Auth { request, source } => (request, ErrorKind::Unauthenticated(Arc::new(source))),
-            Error::Invalid { request, source } => (request, ErrorKind::InvalidRequest(Arc::new(source))),
-            Error::Throttled { request, source } => (request, ErrorKind::Throttled(Arc::new(source))),
-            Error::Connect { request, refused, message, source } => {
-                (request, ErrorKind::Connect { refused, cause: beneath(message, Some(source)) })
-            }
-            Error::Decode { request, message } => (request, ErrorKind::Decode(beneath(message, None))),
-            Error::TooLarge { request, limit } => {
-                let message =
-                    format!("it is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages");
-                (request, ErrorKind::Decode(beneath(message.into(), None)))
-            }
-            Error::Timeout { request, phase, after } => {
-                let cause = beneath(format!("{phase} took longer than {after:?}").into(), None);
-                match phase {
-                    Phase::Connect => (request, ErrorKind::Connect { refused: false, cause }),
-                    _ => (request, ErrorKind::Timeout(cause)),
-                }
-            }
-            Error::Transport { request, message, source } => {
-                (request, ErrorKind::Transport(beneath(message, Some(source))))
-            }
-            Error::Unprocessed { request, message, source } => {
-                (request, ErrorKind::Unprocessed(beneath(message, Some(source))))
-            }
-        };
-        Self { request: Some(request), ..Self::from(kind) }
-    }
-}
-
-/// The source of an [`ApiError`]. The message of this source omits the text that the [`ApiError`]'s message already
-/// contains.
-#[derive(Debug, ThisError)]
-#[error("{message}")]
-struct ApiErrorSource {
-    message: Box<str>,
-    source: Option<Arc<dyn StdError + Send + Sync>>,
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[error("{phase} took longer than {after:?}")]
+pub struct DeadlineExceeded {
+    /// The phase that took too long.
+    pub phase: Phase,
+    /// The deadline that passed.
+    pub after: Duration,
 }
 
 /// A phase of a request. Each phase has a deadline.
@@ -339,6 +58,34 @@ impl fmt::Display for Phase {
             Self::Idle => "the next part of the response",
             Self::Total => "the whole exchange",
         })
+    }
+}
+
+/// The cause of an [`ApiError`] for a response body that exceeds its size limit. The kind of the error is
+/// [`ErrorKind::Decode`].
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[error("it is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages")]
+pub struct ResponseTooLarge {
+    /// The limit, in bytes.
+    pub limit: usize,
+}
+
+/// The cause of a connection error. The message contains the messages of all sources in one line.
+#[derive(Debug)]
+struct ConnectionFault {
+    message: String,
+    source: Arc<dyn StdError + Send + Sync>,
+}
+
+impl fmt::Display for ConnectionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for ConnectionFault {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.source)
     }
 }
 
@@ -453,6 +200,65 @@ pub enum AuthError {
     },
 }
 
+pub(crate) fn failed(line: &Arc<RequestLine>, kind: ErrorKind) -> ApiError {
+    ApiError { request: Some(line.clone()), ..kind.into() }
+}
+
+pub(crate) fn unreadable(line: &Arc<RequestLine>, cause: impl Into<BoxError>) -> ApiError {
+    ApiError { request: Some(line.clone()), ..ApiError::decode(cause) }
+}
+
+/// Returns the error for a response that contains a failure. `body` is the beginning of the response body.
+pub(crate) fn rejected(line: &Arc<RequestLine>, status: Box<Status>, headers: &HeaderMap, body: Bytes) -> ApiError {
+    let response = ResponseInfo { audit_id: audit_id(headers), flow: flow(headers), body };
+    ApiError { response: Some(Arc::new(response)), ..failed(line, ErrorKind::Status(status)) }
+}
+
+fn flow(headers: &HeaderMap) -> Option<Flow> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let flow_schema = Some(text("x-kubernetes-pf-flowschema-uid")).filter(|uid| !uid.is_empty())?;
+    let priority_level = text("x-kubernetes-pf-prioritylevel-uid");
+    Some(Flow { flow_schema: flow_schema.into(), priority_level: priority_level.into() })
+}
+
+/// Returns a response's `Audit-Id`. An empty or very long `Audit-Id` is ignored.
+fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
+    const LONGEST: usize = 256;
+    let id = headers.get("audit-id")?.to_str().ok()?;
+    (1..=LONGEST).contains(&id.len()).then(|| id.into())
+}
+
+/// Converts the failure of an attempt. `connect` is the connect timeout.
+pub(crate) fn of_failure(failure: Failure, connect: Duration) -> ErrorKind {
+    match failure {
+        Failure::Connect { refused, source } => ErrorKind::Connect { refused, cause: fault(String::new(), source) },
+        Failure::ConnectTimeout => late(Phase::Connect, connect),
+        Failure::HeadersTimeout(after) => late(Phase::Headers, after),
+        Failure::Unprocessed(source) => ErrorKind::Unprocessed(fault(String::new(), source)),
+        Failure::Exchange { source, .. } => ErrorKind::Transport(fault(String::new(), source)),
+    }
+}
+
+pub(crate) fn late(phase: Phase, after: Duration) -> ErrorKind {
+    let cause = Arc::new(DeadlineExceeded { phase, after });
+    match phase {
+        Phase::Connect => ErrorKind::Connect { refused: false, cause },
+        _ => ErrorKind::Timeout(cause),
+    }
+}
+
+pub(crate) fn too_large(limit: usize) -> ErrorKind {
+    ErrorKind::Decode(Arc::new(ResponseTooLarge { limit }))
+}
+
+pub(crate) fn broken_body(error: BoxError) -> ErrorKind {
+    ErrorKind::Transport(fault("while reading the response: ".into(), error.into()))
+}
+
+fn fault(context: String, source: Arc<dyn StdError + Send + Sync>) -> Cause {
+    Arc::new(ConnectionFault { message: context + &in_one_line(&*source), source })
+}
+
 /// Formats an error and its sources in one line, from the outermost to the innermost.
 pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
@@ -466,30 +272,4 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
         }
     }
     line
-}
-
-pub(crate) enum BodyFault {
-    Idle(Duration),
-    TooLarge(usize),
-    Total(Duration),
-    Transport(BoxError),
-}
-
-impl BodyFault {
-    pub(crate) fn into_error(self, line: &Arc<RequestLine>) -> Error {
-        let request = line.clone();
-        match self {
-            Self::Idle(after) => late(line, Phase::Idle, after),
-            Self::TooLarge(limit) => Error::TooLarge { request, limit },
-            Self::Total(after) => late(line, Phase::Total, after),
-            Self::Transport(error) => {
-                let message = format!("while reading the response: {}", in_one_line(&*error));
-                Error::Transport { request, message: message.into(), source: error.into() }
-            }
-        }
-    }
-}
-
-pub(crate) fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
-    Error::Timeout { request: line.clone(), phase, after }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{StatusCode, Uri};
-use pintle_meta::RequestLine;
+use pintle_meta::{ApiError, ErrorKind, RequestLine};
 #[cfg(feature = "ws")]
 use pintle_transport::Upgraded;
 use pintle_transport::{ConnectionUse, ExchangeOptions, Failure, PluginCertificate, RequestBody, ResponseBody};
@@ -20,10 +20,10 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::reading::{read, read_some};
-use self::retrying::Retrying;
+use self::retrying::{Answer, Retrying};
 use crate::auth::Login;
 use crate::backoff::ServerBackoff;
-use crate::error::{self, AuthError, Error, InvalidRequest, Phase, in_one_line, late};
+use crate::error::{AuthError, InvalidRequest, Phase, failed, late, of_failure, rejected, unreadable};
 use crate::list::ListStream;
 use crate::metrics::Timer;
 use crate::request::Request;
@@ -78,7 +78,7 @@ impl Request {
     /// Returns one of these errors:
     ///
     /// - The first error of a request setter, if any. The client does not send an invalid request.
-    /// - [`Error::Status`] if the server responds with an error status.
+    /// - [`ErrorKind::Status`] if the server responds with an error status.
     /// - Another error if there is no response.
     ///
     /// # Panics
@@ -89,7 +89,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// Dropping the future cancels the request. A cancelled request may still take effect on the server.
-    pub async fn send(&self) -> Result<Response, Error> {
+    pub async fn send(&self) -> Result<Response, ApiError> {
         self.preflight()?;
         let _timer = self.timer();
         let line = &self.line();
@@ -104,7 +104,7 @@ impl Request {
                 let limit = self.parts.max_body.unwrap_or(self.parts.shared.max_body);
                 let body = read(self.parts.shared.transport.timers(), body, limit, idle)
                     .await
-                    .map_err(|error| error.into_error(line))?;
+                    .map_err(|kind| failed(line, kind))?;
                 self.log_received(line, &body);
                 if let Some(metrics) = self.parts.shared.metrics.as_deref() {
                     metrics.received(&self.parts.method, body.len());
@@ -112,7 +112,7 @@ impl Request {
                 let warnings = warning::parse_all(&head.headers);
                 Ok(Response { request: line.clone(), status: head.status, headers: head.headers, body, warnings })
             });
-            within(deadline, exchange).await.unwrap_or_else(|after| Err(late(line, Phase::Total, after)))
+            within(deadline, exchange).await.unwrap_or_else(|after| Err(failed(line, late(Phase::Total, after))))
         };
         self.in_span(line, exchange).await
     }
@@ -126,7 +126,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
-    pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    pub async fn object<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         self.send().await?.into()
     }
 
@@ -140,7 +140,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
-    pub async fn raw(&self) -> Result<Bytes, Error> {
+    pub async fn raw(&self) -> Result<Bytes, ApiError> {
         Ok(self.send().await?.body)
     }
 
@@ -156,7 +156,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
-    pub async fn stream(&self) -> Result<ByteStream, Error> {
+    pub async fn stream(&self) -> Result<ByteStream, ApiError> {
         self.preflight()?;
         let line = self.line();
         let answer = self.begin(&line, Mode::Stream).await?;
@@ -165,7 +165,7 @@ impl Request {
 
     /// Sends the request and returns the response with a streamed body.
     #[cfg(feature = "tower")]
-    pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
+    pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, ApiError> {
         self.preflight()?;
         let line = self.line();
         let (answer, deadline) = self.begin_within_timeout(&line, Mode::Stream).await?;
@@ -184,7 +184,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
-    pub async fn list(&self) -> Result<ListStream, Error> {
+    pub async fn list(&self) -> Result<ListStream, ApiError> {
         self.preflight()?;
         let _timer = self.timer();
         let line = self.line();
@@ -206,7 +206,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
-    pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
+    pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, ApiError> {
         self.raw_watch().await.map(Watch::new)
     }
 
@@ -220,7 +220,7 @@ impl Request {
     /// # Cancel safety
     ///
     /// If the future is dropped, the request is cancelled, as with [`send`](Self::send).
-    pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
+    pub async fn raw_watch(&self) -> Result<RawWatch, ApiError> {
         self.preflight()?;
         let line = self.line();
         let answer = self.begin(&line, Mode::Watch).await?;
@@ -230,14 +230,17 @@ impl Request {
     }
 
     #[cfg(feature = "ws")]
-    pub(crate) async fn upgrade(&self, line: &Arc<RequestLine>) -> Result<(http::HeaderMap, Option<Upgraded>), Error> {
+    pub(crate) async fn upgrade(
+        &self,
+        line: &Arc<RequestLine>,
+    ) -> Result<(http::HeaderMap, Option<Upgraded>), ApiError> {
         self.preflight()?;
         let answer = self.begin(line, Mode::Upgrade).await?;
         let upgraded = Upgraded::take(&answer);
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
+    async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Answer {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
             self.open(line, mode, None, span).await
@@ -250,13 +253,13 @@ impl Request {
         &self,
         line: &Arc<RequestLine>,
         mode: Mode,
-    ) -> Result<(http::Response<ResponseBody>, Option<(Instant, Duration)>), Error> {
+    ) -> Result<(http::Response<ResponseBody>, Option<(Instant, Duration)>), ApiError> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
             let deadline = self.deadline();
             let opened = pin!(self.open(line, mode, deadline, span));
             let answer = within(deadline, opened).await;
-            let answer = answer.unwrap_or_else(|after| Err(late(line, Phase::Total, after)))?;
+            let answer = answer.unwrap_or_else(|after| Err(failed(line, late(Phase::Total, after))))?;
             Ok((answer, deadline))
         };
         self.in_span(line, open).await
@@ -266,8 +269,8 @@ impl Request {
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
-        run: impl AsyncFnOnce(&tracing::Span) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        run: impl AsyncFnOnce(&tracing::Span) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         let span = self.span(line);
         let running = pin!(run(&span));
         let result = running.instrument(span.clone()).await;
@@ -286,7 +289,7 @@ impl Request {
         self.parts.shared.metrics.as_deref().map(|metrics| metrics.time(self.parts.method.clone()))
     }
 
-    async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
+    async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), ApiError> {
         if !self.parts.throttled && self.parts.limiter.is_none() {
             return Ok(());
         }
@@ -306,7 +309,7 @@ impl Request {
         mode: Mode,
         deadline: Option<(Instant, Duration)>,
         span: &tracing::Span,
-    ) -> Result<http::Response<ResponseBody>, Error> {
+    ) -> Answer {
         self.parts.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
@@ -334,7 +337,7 @@ impl Request {
 
     /// Reports the outcome of an attempt to the span, the backoff, the metrics and the warning handler. `resent` is
     /// the number of earlier attempts.
-    fn note_attempt(&self, span: &tracing::Span, resent: u32, outcome: &Result<http::Response<ResponseBody>, Error>) {
+    fn note_attempt(&self, span: &tracing::Span, resent: u32, outcome: &Answer) {
         let code = outcome.as_ref().ok().map(http::Response::status);
         span::attempted(span, code, resent);
         if let (Some(backoff), Some(code)) = (self.any_backoff(), code) {
@@ -354,16 +357,11 @@ impl Request {
     }
 
     /// Sends the request once, and waits for the response headers.
-    async fn attempt(
-        &self,
-        line: &Arc<RequestLine>,
-        mode: Mode,
-        used: &mut Used,
-    ) -> Result<http::Response<ResponseBody>, Error> {
+    async fn attempt(&self, line: &Arc<RequestLine>, mode: Mode, used: &mut Used) -> Answer {
         let Used { login, is_renewed, is_stale } = used;
         // Get the credentials before taking the body, because a streaming body can only be taken once.
         if !self.parts.headers.contains_key(AUTHORIZATION) {
-            let unavailable = |source| Error::Auth { request: line.clone(), source };
+            let unavailable = |error: AuthError| failed(line, ErrorKind::Unauthenticated(Arc::new(error)));
             if !*is_renewed {
                 *login = self.parts.shared.credentials.login().await.map_err(unavailable)?;
             }
@@ -397,13 +395,13 @@ impl Request {
             Ok(answer) => Ok(answer),
             Err(failure) => {
                 *is_stale = matches!(failure, Failure::Exchange { is_stale: true, .. });
-                Err(Error::of_failure(failure, line, timeouts.connect))
+                Err(failed(line, of_failure(failure, timeouts.connect)))
             }
         }
     }
 
-    fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<RequestBody>, Error> {
-        let invalid = |source| Error::Invalid { request: line.clone(), source };
+    fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<RequestBody>, ApiError> {
+        let invalid = |error: InvalidRequest| failed(line, ErrorKind::InvalidRequest(Arc::new(error)));
         let mut request = http::Request::new(self.parts.body.to_http().map_err(invalid)?);
         *request.method_mut() = self.parts.method.clone();
         let target = PathAndQuery::from_maybe_shared(Bytes::from(self.target(line)));
@@ -422,12 +420,7 @@ impl Request {
     }
 
     /// Returns the response if its status indicates success, and an error for any other status.
-    async fn judge(
-        &self,
-        line: &Arc<RequestLine>,
-        mode: Mode,
-        answer: http::Response<ResponseBody>,
-    ) -> Result<http::Response<ResponseBody>, Error> {
+    async fn judge(&self, line: &Arc<RequestLine>, mode: Mode, answer: http::Response<ResponseBody>) -> Answer {
         if mode.accepts(answer.status()) {
             return Ok(answer);
         }
@@ -437,7 +430,7 @@ impl Request {
                 "the server returned {} instead of changing the protocol; a proxy in between may not support WebSocket",
                 answer.status()
             );
-            return Err(Error::Decode { request: line.clone(), message: message.into() });
+            return Err(unreadable(line, message));
         }
         let (head, body) = answer.into_parts();
         // If the body cannot be read completely, the error contains the data that was read.
@@ -449,9 +442,7 @@ impl Request {
         let name = self.parts.name.as_deref().unwrap_or_default();
         let subject = Subject { method: &self.parts.method, resource: &resource, name };
         let status = status::failure(head.status, &head.headers, &body, &subject);
-        let flow = error::flow(&head.headers).map(Arc::new);
-        let audit_id = error::audit_id(&head.headers);
-        Err(Error::Status { request: line.clone(), status, body, flow, audit_id })
+        Err(rejected(line, status, &head.headers, body))
     }
 
     fn hand_warnings_over(&self, answer: &http::Response<ResponseBody>) {
@@ -469,31 +460,11 @@ struct Used {
     is_stale: bool,
 }
 
-impl Error {
-    /// Converts the failure of an attempt to an error. `connect` is the connect timeout.
-    fn of_failure(failure: Failure, line: &Arc<RequestLine>, connect: Duration) -> Self {
-        let request = line.clone();
-        match failure {
-            Failure::Connect { refused, source } => {
-                Self::Connect { request, refused, message: in_one_line(&*source).into(), source }
-            }
-            Failure::ConnectTimeout => late(line, Phase::Connect, connect),
-            Failure::HeadersTimeout(after) => late(line, Phase::Headers, after),
-            Failure::Unprocessed(source) => {
-                Self::Unprocessed { request, message: in_one_line(&*source).into(), source }
-            }
-            Failure::Exchange { source, .. } => {
-                Self::Transport { request, message: in_one_line(&*source).into(), source }
-            }
-        }
-    }
-}
-
-fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<ResponseBody>) -> Result<(), Error> {
+fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<ResponseBody>) -> Result<(), ApiError> {
     match answer.headers().get(CONTENT_TYPE) {
         Some(kind) if !kind.as_bytes().starts_with(b"application/json") => {
             let message = format!("{what} has the content type {kind:?}; only application/json is supported");
-            Err(Error::Decode { request: line.clone(), message: message.into() })
+            Err(unreadable(line, message))
         }
         _ => Ok(()),
     }

@@ -28,7 +28,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// - If the transport returns an error, the layer can return it unchanged or as the source of another error. The client
 ///   reports the error of the transport in either case. All other errors of the layer are reported as
-///   [`Error::Transport`](crate::Error::Transport), which means that the server may have processed the request.
+///   [`ErrorKind::Transport`](pintle_meta::ErrorKind::Transport), which means that the server may have processed the request.
 /// - The layer must preserve the extensions of requests and responses. The extensions of a request mark watches and
 ///   streams, which use separate connections. The extensions of a response contain the connection of a WebSocket.
 /// - For each attempt, the client clones the service, waits until the clone is ready, and calls it. The service is

@@ -46,7 +46,10 @@
 //!   and [`Api::create_token`] are operations for specific kinds.
 //! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
 //! - A [`RestMapper`] finds a resource by its name or its kind.
-//! - [`Error`] is the error type for requests. [`ConfigError`] is the error type for [`RestClient::new`].
+//! - [`ApiError`](pintle_meta::ApiError) is the error type for requests. Its method
+//!   [`cause`](pintle_meta::ApiError::cause) returns an [`AuthError`], [`DeadlineExceeded`], [`InvalidRequest`],
+//!   [`ResponseTooLarge`] or [`ThrottleError`](pintle_ratelimit::ThrottleError). [`ConfigError`] is the error type for
+//!   [`RestClient::new`].
 //! - [`RestClientConfig::metrics`] is the metrics provider.
 //! - A [`Warning`] is a warning from the server in a response.
 //!
@@ -115,7 +118,7 @@ pub use api::{
 pub use api::{ExecOptions, PortForward};
 pub use client::RestClient;
 pub use config::{RestClientConfig, Timeouts};
-pub use error::{AuthError, Error, InvalidRequest, Phase, Throttling};
+pub use error::{AuthError, DeadlineExceeded, InvalidRequest, Phase, ResponseTooLarge};
 #[cfg(feature = "tower")]
 pub use layer::{TransportBody, TransportLayer, TransportService};
 pub use list::ListStream;

@@ -2,19 +2,19 @@
 
 pub(crate) mod splitter;
 
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::{DecodeError, ListMeta, ListPart, Object as _, PartialObject, RawObject, RequestLine};
+use http::HeaderMap;
+use pintle_meta::{ApiError, DecodeError, ListMeta, ListPart, Object as _, PartialObject, RawObject, RequestLine};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use self::splitter::{Fault, ListSplitter};
-use crate::error::Error;
+use crate::error::{rejected, unreadable};
 use crate::status;
 use crate::stream::ByteStream;
 
@@ -30,17 +30,13 @@ use crate::stream::ByteStream;
 ///
 /// Dropping the stream cancels the request.
 ///
-/// The error type `E` is [`Error`] for a list from a [`Request`](crate::Request), and
-/// [`ApiError`](pintle_meta::ApiError) for a list from the [`ListWatch`](pintle_meta::ListWatch) implementation of an
-/// [`Api`](crate::Api).
-///
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ListPart, RawObject};
-/// use pintle_restreq::{Error, RestClient};
+/// use pintle_meta::{ApiError, ListPart, RawObject};
+/// use pintle_restreq::RestClient;
 ///
-/// async fn sizes(client: &RestClient) -> Result<(), Error> {
+/// async fn sizes(client: &RestClient) -> Result<(), ApiError> {
 ///     let mut pods = client.get().abs_path(["/api/v1/pods"]).list().await?;
 ///     while let Some(part) = pods.next().await {
 ///         match part? {
@@ -53,22 +49,15 @@ use crate::stream::ByteStream;
 /// }
 /// ```
 #[must_use = "a list is not read until it is polled"]
-pub struct ListStream<E = Error> {
+pub struct ListStream {
     bytes: ByteStream,
     splitter: ListSplitter,
     done: bool,
-    error: PhantomData<fn() -> E>,
 }
 
 impl ListStream {
-    pub(crate) fn with_error<E>(self) -> ListStream<E> {
-        ListStream { bytes: self.bytes, splitter: self.splitter, done: self.done, error: PhantomData }
-    }
-}
-
-impl<E: From<Error>> ListStream<E> {
     pub(crate) fn new(bytes: ByteStream, max_item: usize) -> Self {
-        Self { bytes, splitter: ListSplitter::new(max_item), done: false, error: PhantomData }
+        Self { bytes, splitter: ListSplitter::new(max_item), done: false }
     }
 
     /// Returns the next item or the metadata. Returns `None` at the end of the list.
@@ -81,7 +70,7 @@ impl<E: From<Error>> ListStream<E> {
     /// # Cancel safety
     ///
     /// This method is cancel safe: no part of the list is lost if the future is dropped.
-    pub async fn next(&mut self) -> Option<Result<ListPart, E>> {
+    pub async fn next(&mut self) -> Option<Result<ListPart, ApiError>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
@@ -90,7 +79,7 @@ impl<E: From<Error>> ListStream<E> {
         self.bytes.request()
     }
 
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<ListPart, Error>> {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<ListPart, ApiError>> {
         loop {
             match self.splitter.next_item() {
                 Ok(Some(item)) => return Poll::Ready(Ok(ListPart::Item(item))),
@@ -110,25 +99,24 @@ impl<E: From<Error>> ListStream<E> {
 
     /// Decodes the metadata of the list from the JSON that surrounds the items. Call this method only after the end of
     /// the body.
-    fn metadata(&self) -> Result<ListMeta, Error> {
-        let request = || self.bytes.request().clone();
+    fn metadata(&self) -> Result<ListMeta, ApiError> {
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
         if let Some(status) = status::failure_anywhere(envelope) {
             let body = Bytes::copy_from_slice(envelope);
-            return Err(Error::Status { request: request(), status, body, flow: None, audit_id: None });
+            return Err(rejected(self.request(), status, &HeaderMap::new(), body));
         }
-        read_envelope(envelope).map_err(|message| Error::Decode { request: request(), message: message.into() })
+        read_envelope(envelope).map_err(|message| unreadable(self.request(), message))
     }
 
-    fn faulty(&self, fault: Fault) -> Error {
-        Error::Decode { request: self.bytes.request().clone(), message: fault.to_string().into() }
+    fn faulty(&self, fault: Fault) -> ApiError {
+        unreadable(self.request(), fault.to_string())
     }
 }
 
-pintle_meta::debug_struct!(ListStream<E> { bytes, .. });
+pintle_meta::debug_struct!(ListStream { bytes, .. });
 
-impl<E: From<Error>> Stream for ListStream<E> {
-    type Item = Result<ListPart, E>;
+impl Stream for ListStream {
+    type Item = Result<ListPart, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.done {
@@ -136,7 +124,7 @@ impl<E: From<Error>> Stream for ListStream<E> {
         }
         let part = ready!(self.poll_part(cx));
         self.done |= part.is_err();
-        Poll::Ready(Some(part.map_err(E::from)))
+        Poll::Ready(Some(part))
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_meta::__private::Mutex;
-use pintle_meta::{ClientConfig, OidcConfig, Secret, redacted_url};
+use pintle_meta::{ApiError, ClientConfig, OidcConfig, Secret, redacted_url};
 use pintle_transport::ConfigError;
 use pintle_transport::authorization::secret;
 use pintle_transport::files::FileReader;
@@ -20,7 +20,7 @@ use self::token_writer::{TokenWriter, Tokens};
 use crate::auth::Credentials;
 use crate::auth::renewal::{Credential, CredentialFuture, LEEWAY, Renewal, Source};
 use crate::config::{RestClientConfig, Timeouts};
-use crate::error::{AuthError, Error};
+use crate::error::AuthError;
 use crate::path::encode_query;
 use crate::request::Request;
 use crate::response::Response;
@@ -290,28 +290,27 @@ impl TokenResponse {
 
 /// Returns `true` if the issuer rejected the client ID or the client secret. The rejection of a client does not
 /// invalidate the refresh token.
-fn is_another_client(error: &Error) -> bool {
-    match error {
-        Error::Status { status, body, .. } => match refusal(body) {
-            Some(refusal) => refusal == "invalid_client",
-            None => status.code == StatusCode::UNAUTHORIZED.as_u16(),
-        },
-        _ => false,
+fn is_another_client(error: &ApiError) -> bool {
+    match refusal(body(error)) {
+        Some(refusal) => refusal == "invalid_client",
+        None => error.is_unauthorized(),
     }
+}
+
+fn body(error: &ApiError) -> &[u8] {
+    error.response.as_deref().map_or(&[], |response| &response.body)
 }
 
 /// Describes why the issuer rejected a token request. The description omits all other parts of the response, because
 /// they could contain secrets.
-fn describe(error: &Error) -> String {
-    match error {
-        Error::Status { status, body, .. } => match refusal(body) {
-            Some(refusal @ "invalid_grant") => {
-                format!("the issuer rejected the refresh token ({refusal}); log in again")
-            }
-            Some(refusal) => format!("the issuer rejected the request for a new token ({refusal})"),
-            None => format!("the issuer responded with status {}", status.code),
-        },
-        error => error.to_string(),
+fn describe(error: &ApiError) -> String {
+    match (error.status(), refusal(body(error))) {
+        (_, Some(refusal @ "invalid_grant")) => {
+            format!("the issuer rejected the refresh token ({refusal}); log in again")
+        }
+        (_, Some(refusal)) => format!("the issuer rejected the request for a new token ({refusal})"),
+        (Some(status), None) => format!("the issuer responded with status {}", status.code),
+        (None, None) => error.to_string(),
     }
 }
 

@@ -12,7 +12,7 @@ use futures_core::Stream;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue, PROXY_AUTHORIZATION, SET_COOKIE};
 use http::{HeaderMap, Method};
 use pintle_meta::__private::segment_fault;
-use pintle_meta::redacted_url;
+use pintle_meta::{ApiError, ErrorKind, redacted_url};
 use pintle_ratelimit::{ItemBackoffConfig, Throttle, TokioClock};
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub(crate) use url::templates_rendered;
 
 use crate::backoff::ServerBackoff;
 use crate::body::Body;
-use crate::error::{Error, InvalidRequest};
+use crate::error::{InvalidRequest, failed};
 use crate::path;
 use crate::shared::Shared;
 use crate::warning::WarningHandler;
@@ -352,10 +352,11 @@ impl Request {
     ///
     /// ```
     /// use std::time::Duration;
+    /// use pintle_meta::ApiError;
     /// use pintle_ratelimit::ItemBackoffConfig;
-    /// use pintle_restreq::{Error, RestClient};
+    /// use pintle_restreq::RestClient;
     ///
-    /// async fn poll(client: &RestClient) -> Result<(), Error> {
+    /// async fn poll(client: &RestClient) -> Result<(), ApiError> {
     ///     let backoff = ItemBackoffConfig { base: Duration::from_secs(1), ..ItemBackoffConfig::default() };
     ///     let probe = client.get().abs_path(["/readyz"]).backoff(backoff);
     ///     while let Err(error) = probe.send().await {
@@ -453,7 +454,7 @@ impl Request {
         self
     }
 
-    pub(crate) fn preflight(&self) -> Result<(), Error> {
+    pub(crate) fn preflight(&self) -> Result<(), ApiError> {
         let fault = match &self.parts.fault {
             Some(fault) => fault.clone(),
             None if self.parts.namespace.as_deref() == Some("")
@@ -463,7 +464,7 @@ impl Request {
             }
             None => return Ok(()),
         };
-        Err(Error::Invalid { request: self.line(), source: fault })
+        Err(failed(&self.line(), ErrorKind::InvalidRequest(Arc::new(fault))))
     }
 
     fn set_once(mut self, part: &'static str, value: String, slot: fn(&mut Self) -> &mut Option<String>) -> Self {

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use pintle_meta::{DecodeError, List, RequestLine, TypeMeta};
+use pintle_meta::{ApiError, DecodeError, List, RequestLine, TypeMeta};
 use serde::de::DeserializeOwned;
 
-use crate::error::Error;
+use crate::error::{rejected, unreadable};
 use crate::warning::Warning;
-use crate::{error, list, status};
+use crate::{list, status};
 
 /// A successful response whose body is completely in memory.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::PartialObject;
-/// use pintle_restreq::{Error, RestClient};
+/// use pintle_meta::{ApiError, PartialObject};
+/// use pintle_restreq::RestClient;
 ///
-/// async fn create(client: &RestClient, map: &serde_json::Value) -> Result<PartialObject, Error> {
+/// async fn create(client: &RestClient, map: &serde_json::Value) -> Result<PartialObject, ApiError> {
 ///     let request = client.post().abs_path(["/api/v1"]).namespace("team-a").resource("configmaps").json(map);
 ///     let response = request.send().await?;
 ///     println!("{}, {} bytes", response.status(), response.body().len());
@@ -68,11 +68,12 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Status`] if the body is a `Status` object that describes a failure. Returns [`Error::Decode`]
-    /// if the body is empty or cannot be decoded as `T`.
-    pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
+    /// Returns [`ErrorKind::Status`](pintle_meta::ErrorKind::Status) if the body is a `Status` object that describes a
+    /// failure. Returns [`ErrorKind::Decode`](pintle_meta::ErrorKind::Decode) if the body is empty or cannot be decoded
+    /// as `T`.
+    pub fn into<T: DeserializeOwned>(self) -> Result<T, ApiError> {
         self.check()?;
-        serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
+        serde_json::from_slice(&self.body).map_err(|error| unreadable(&self.request, DecodeError::from(error)))
     }
 
     /// Decodes a list object by object, which avoids a second copy of the body. If the list does not fit into memory,
@@ -82,33 +83,28 @@ impl Response {
     ///
     /// Returns the same errors as [`into`](Self::into). A decoding error contains the index of the object in the list
     /// and, if possible, the name of the object.
-    pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
+    pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, ApiError> {
         self.check()?;
-        let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;
+        let (items, metadata) = list::split(self.body.clone()).map_err(|message| unreadable(&self.request, message))?;
         let items = items.iter().enumerate().map(|(at, item)| list::decode(at, item)).collect::<Result<_, _>>();
-        Ok(List { types: TypeMeta::default(), metadata, items: items.map_err(|message| self.unreadable(message))? })
+        Ok(List {
+            types: TypeMeta::default(),
+            metadata,
+            items: items.map_err(|message| unreadable(&self.request, message))?,
+        })
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), ApiError> {
         if self.body.is_empty() {
             let kind = self.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let kind = kind.unwrap_or("none");
-            return Err(
-                self.unreadable(format!("0-length response with status {} and content type {kind}", self.status))
-            );
+            let message = format!("0-length response with status {} and content type {kind}", self.status);
+            return Err(unreadable(&self.request, message));
         }
         match status::failure_in(&self.body) {
-            Some(status) => {
-                let (request, body) = (self.request.clone(), self.body.clone());
-                let (flow, audit_id) = (error::flow(&self.headers).map(Arc::new), error::audit_id(&self.headers));
-                Err(Error::Status { request, status, body, flow, audit_id })
-            }
+            Some(status) => Err(rejected(&self.request, status, &self.headers, self.body.clone())),
             None => Ok(()),
         }
-    }
-
-    fn unreadable(&self, message: String) -> Error {
-        Error::Decode { request: self.request.clone(), message: message.into() }
     }
 }
 

@@ -9,12 +9,12 @@ use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use memchr::memmem;
+use pintle_meta::{ApiError, ErrorKind};
 use pintle_transport::is_invalid_response;
 use serde::Deserialize;
 
 pub(crate) use self::budget::Budget;
 use crate::body::Body;
-use crate::error::Error;
 
 /// Decides whether and when to send a request again. Each time a request is sent, the client creates a new `Retry`. A
 /// `Retry` computes pauses, but does not sleep.
@@ -33,7 +33,7 @@ use crate::error::Error;
 ///
 /// - `Retry-After` is a number of seconds or a date. After a 5xx response, the server may have processed the request,
 ///   because the status may come from a proxy. If a retry that the table marks as "in doubt" fails, the client returns
-///   [`Error::Retried`].
+///   the error of the earlier attempt in [`ApiError::earlier`].
 /// - A guarded write is a PUT or PATCH with a `resourceVersion`, a JSON patch that first tests the `resourceVersion`, a
 ///   DELETE with a precondition, or a server-side apply. Repeating a guarded write changes nothing.
 /// - An accumulating write could silently take effect twice if the client repeated it. Accumulating writes are creates
@@ -175,12 +175,12 @@ impl Outcome {
         }
     }
 
-    pub(crate) fn of_error(error: &Error) -> Self {
-        match error {
+    pub(crate) fn of_error(error: &ApiError) -> Self {
+        match &error.kind {
             // A retry would most likely return another invalid response.
-            Error::Transport { source, .. } if is_invalid_response(&**source) => Self::Final,
-            Error::Transport { .. } => Self::Lost,
-            Error::Unprocessed { .. } => Self::Unprocessed,
+            ErrorKind::Transport(cause) if is_invalid_response(&**cause) => Self::Final,
+            ErrorKind::Transport(_) => Self::Lost,
+            ErrorKind::Unprocessed(_) => Self::Unprocessed,
             _ => Self::Final,
         }
     }
@@ -327,10 +327,8 @@ fn date(text: &str) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::error::Phase;
+    use crate::error::{Phase, late};
 
     fn outcome(status: u16, after: Option<&str>) -> Outcome {
         let mut headers = HeaderMap::new();
@@ -479,20 +477,12 @@ mod tests {
 
     #[test]
     fn failures_report_whether_the_server_may_have_acted() {
-        let request = Arc::new(pintle_meta::RequestLine { method: "GET".into(), url: "http://a".into() });
-        let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(std::io::Error::other("reset"));
-        let (message, refused) = ("reset".into(), true);
+        let unprocessed = ErrorKind::Unprocessed(std::sync::Arc::new(std::io::Error::other("reset")));
         for (error, expected) in [
-            (
-                Error::Transport { request: request.clone(), message: "reset".into(), source: source.clone() },
-                Outcome::Lost,
-            ),
-            (
-                Error::Unprocessed { request: request.clone(), message: "reset".into(), source: source.clone() },
-                Outcome::Unprocessed,
-            ),
-            (Error::Connect { request: request.clone(), refused, message, source }, Outcome::Final),
-            (Error::Timeout { request, phase: Phase::Headers, after: Duration::from_secs(1) }, Outcome::Final),
+            (ApiError::transport("reset"), Outcome::Lost),
+            (unprocessed.into(), Outcome::Unprocessed),
+            (ApiError::connection_refused("reset"), Outcome::Final),
+            (late(Phase::Headers, Duration::from_secs(1)).into(), Outcome::Final),
         ] {
             assert_eq!(Outcome::of_error(&error), expected, "{error}");
         }

@@ -5,11 +5,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response, Uri};
-use pintle_meta::redacted_url;
+use pintle_meta::{ApiError, redacted_url};
 use tower_service::Service;
 
 use crate::client::RestClient;
-use crate::error::{Error, InvalidRequest};
+use crate::error::InvalidRequest;
 use crate::path;
 use crate::request::is_secret;
 use crate::stream::ByteStream;
@@ -19,7 +19,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Sends an `http::Request` with the credentials, retries and metrics of the client. Only the path and the query of the
 /// URI are used. The client decodes and normalizes them, so a path with `.`, `..` or an encoded slash as a segment is
 /// an error, because a proxy that checked the path before would have seen another path. Headers with credentials or
-/// cookies are marked as sensitive. If the response has an error status, it is returned as [`Error::Status`]. The
+/// cookies are marked as sensitive. If the response has an error status, it is returned as an error with its status. The
 /// response body is streamed.
 ///
 /// [`ClientConfig::timeout`](pintle_meta::ClientConfig::timeout) applies to the request and its response body, except for
@@ -30,10 +30,11 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// ```
 /// use bytes::Bytes;
-/// use pintle_restreq::{Error, RestClient};
+/// use pintle_meta::ApiError;
+/// use pintle_restreq::RestClient;
 /// use tower_service::Service;
 ///
-/// async fn is_ready(mut client: RestClient) -> Result<bool, Error> {
+/// async fn is_ready(mut client: RestClient) -> Result<bool, ApiError> {
 ///     let mut request = http::Request::new(Bytes::new());
 ///     *request.uri_mut() = http::Uri::from_static("/readyz");
 ///     Ok(client.call(request).await?.status().is_success())
@@ -41,10 +42,10 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// ```
 impl Service<Request<Bytes>> for RestClient {
     type Response = Response<ByteStream>;
-    type Error = Error;
-    type Future = BoxFuture<Result<Response<ByteStream>, Error>>;
+    type Error = ApiError;
+    type Future = BoxFuture<Result<Response<ByteStream>, ApiError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ApiError>> {
         Poll::Ready(Ok(()))
     }
 

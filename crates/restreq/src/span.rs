@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_meta::RequestLine;
+use pintle_meta::{ApiError, ErrorKind, RequestLine};
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use crate::error::Error;
+use crate::error::{DeadlineExceeded, ResponseTooLarge};
 use crate::request::Request;
 
 impl Request {
@@ -52,22 +52,22 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
 }
 
 /// Records the status code or the kind of a request's error in the span.
-pub(crate) fn failed(span: &Span, error: &Error) {
-    let name = match error {
-        Error::Auth { .. } => "auth",
-        Error::Connect { .. } => "connect",
-        Error::Decode { .. } => "decode",
-        Error::Invalid { .. } => "invalid",
-        Error::Retried { last, .. } => return failed(span, last),
-        Error::Status { status, .. } => {
+pub(crate) fn failed(span: &Span, error: &ApiError) {
+    let name = match &error.kind {
+        ErrorKind::Status(status) => {
             span.record("error.type", display(status.code));
             return;
         }
-        Error::Throttled { .. } => "throttled",
-        Error::Timeout { .. } => "timeout",
-        Error::TooLarge { .. } => "too_large",
-        Error::Transport { .. } => "transport",
-        Error::Unprocessed { .. } => "unprocessed",
+        _ if error.cause::<DeadlineExceeded>().is_some() => "timeout",
+        _ if error.cause::<ResponseTooLarge>().is_some() => "too_large",
+        ErrorKind::Connect { .. } => "connect",
+        ErrorKind::Decode(_) => "decode",
+        ErrorKind::InvalidRequest(_) => "invalid",
+        ErrorKind::Throttled(_) => "throttled",
+        ErrorKind::Transport(_) => "transport",
+        ErrorKind::Unauthenticated(_) => "auth",
+        ErrorKind::Unprocessed(_) => "unprocessed",
+        _ => "_OTHER",
     };
     span.record("error.type", name);
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body::Body;
-use pintle_meta::RequestLine;
+use pintle_meta::{ApiError, ErrorKind, RequestLine};
 use pintle_transport::ResponseBody;
 use tokio::time::{Instant, Sleep};
 
-use crate::error::{BodyFault, Error};
+use crate::error::{Phase, broken_body, failed, late};
 
 /// A stream of the chunks of a response body. Chunks can start and end at any byte.
 ///
@@ -71,16 +71,16 @@ impl ByteStream {
     /// # Cancel safety
     ///
     /// This method is cancel safe: no chunk is lost if the future is dropped.
-    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes, ApiError>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ErrorKind>>> {
         // Check the clock here, because the timer is only polled when the connection has no data available.
         if let Some((after, sleep)) = &self.deadline
             && Instant::now() >= sleep.deadline()
         {
-            return Poll::Ready(Some(Err(BodyFault::Total(*after))));
+            return Poll::Ready(Some(Err(late(Phase::Total, *after))));
         }
         loop {
             let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else { break };
@@ -91,7 +91,7 @@ impl ByteStream {
             }
             match next {
                 None => return Poll::Ready(None),
-                Some(Err(error)) => return Poll::Ready(Some(Err(BodyFault::Transport(error)))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(broken_body(error)))),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => return Poll::Ready(Some(Ok(data))),
                     Err(_trailers) => continue,
@@ -101,16 +101,16 @@ impl ByteStream {
         if let Some((after, sleep)) = &mut self.deadline
             && sleep.as_mut().poll(cx).is_ready()
         {
-            return Poll::Ready(Some(Err(BodyFault::Total(*after))));
+            return Poll::Ready(Some(Err(late(Phase::Total, *after))));
         }
         let Some((idle, sleep)) = &mut self.idle else { return Poll::Pending };
         ready!(sleep.as_mut().poll(cx));
-        Poll::Ready(Some(Err(BodyFault::Idle(*idle))))
+        Poll::Ready(Some(Err(late(Phase::Idle, *idle))))
     }
 }
 
 impl Stream for ByteStream {
-    type Item = Result<Bytes, Error>;
+    type Item = Result<Bytes, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.done {
@@ -118,16 +118,19 @@ impl Stream for ByteStream {
         }
         let next = ready!(self.poll_chunk(cx));
         self.done = !matches!(next, Some(Ok(_)));
-        Poll::Ready(next.map(|chunk| chunk.map_err(|fault| fault.into_error(&self.line))))
+        Poll::Ready(next.map(|chunk| chunk.map_err(|kind| failed(&self.line, kind))))
     }
 }
 
 #[cfg(feature = "tower")]
 impl Body for ByteStream {
     type Data = Bytes;
-    type Error = Error;
+    type Error = ApiError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<http_body::Frame<Bytes>, Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, ApiError>>> {
         self.poll_next(cx).map(|next| next.map(|chunk| chunk.map(http_body::Frame::data)))
     }
 }

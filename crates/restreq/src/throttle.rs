@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_meta::RequestLine;
+use pintle_meta::{ApiError, ErrorKind, RequestLine};
 use pintle_ratelimit::TokioClock;
 use tokio::time::Instant;
 
-use crate::error::Error;
+use crate::error::failed;
 
 /// The rate limiter that all requests of a client share. By default, there is no limit, because API Priority and
 /// Fairness protects the server, and users do not expect client-go's default of 5 requests per second.
@@ -35,7 +35,7 @@ impl Throttle {
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
         line: &Arc<RequestLine>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ApiError> {
         let Some(throttle) = own.or(self.0.as_ref()) else { return Ok(()) };
         let started = Instant::now();
         let turn = throttle.accept().await;
@@ -43,7 +43,7 @@ impl Throttle {
         if waited > MIN_LOGGED_WAIT {
             tracing::debug!(?waited, request = %line, "waited for the client's own rate limit, not for the server");
         }
-        turn.map_err(|source| Error::Throttled { request: line.clone(), source })
+        turn.map_err(|error| failed(line, ErrorKind::Throttled(Arc::new(error))))
     }
 }
 
@@ -142,9 +142,8 @@ mod tests {
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();
-        let Err(Error::Throttled { source: ThrottleError::Never, .. }) = throttle.wait(None, &line()).await else {
-            panic!("no further permit is available")
-        };
+        let error = throttle.wait(None, &line()).await.expect_err("no further permit is available");
+        assert_eq!(error.cause(), Some(&ThrottleError::Never));
         assert_eq!(started.elapsed(), Duration::ZERO);
     }
 
@@ -156,6 +155,6 @@ mod tests {
         let mut waiting = pin!(throttle.wait(None, &request));
         assert!(poll(waiting.as_mut()).is_pending());
         throttle.0.as_ref().unwrap().stop();
-        assert!(matches!(waiting.await, Err(Error::Throttled { source: ThrottleError::Stopped, .. })));
+        assert_eq!(waiting.await.unwrap_err().cause(), Some(&ThrottleError::Stopped));
     }
 }

@@ -12,10 +12,9 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, DecodeError, ErrorKind, RawObject, WatchEvent};
 use serde::de::DeserializeOwned;
 
-use frames::EventError;
 pub use frames::{FrameSplitter, FrameTooLarge};
 
-use crate::error::Error;
+use crate::error::{failed, unreadable};
 use crate::stream::ByteStream;
 
 /// A stream of decoded watch events, in the order of the server.
@@ -31,18 +30,15 @@ use crate::stream::ByteStream;
 /// A failure that the server reports is delivered as the event [`WatchEvent::Error`], and is not an error of the
 /// stream.
 ///
-/// The error type `E` is [`Error`] for a watch from a [`Request`](crate::Request), and [`ApiError`] for a watch from an
-/// [`Api`](crate::Api).
-///
 /// The watch is closed when the stream is dropped.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{Object, PartialObject, WatchEvent};
-/// use pintle_restreq::{Error, RestClient};
+/// use pintle_meta::{ApiError, Object, PartialObject, WatchEvent};
+/// use pintle_restreq::RestClient;
 ///
-/// async fn follow(client: &RestClient) -> Result<(), Error> {
+/// async fn follow(client: &RestClient) -> Result<(), ApiError> {
 ///     let pods = client.get().abs_path(["/api/v1/pods"]).param("watch", "true");
 ///     let mut watch = pods.watch::<PartialObject>().await?;
 ///     while let Some(event) = watch.next().await {
@@ -55,8 +51,8 @@ use crate::stream::ByteStream;
 /// }
 /// ```
 #[must_use = "a watch does nothing until it is polled"]
-pub struct Watch<T, E = Error> {
-    raw: RawWatch<E>,
+pub struct Watch<T> {
+    raw: RawWatch,
     object: PhantomData<fn() -> T>,
 }
 
@@ -67,10 +63,10 @@ pub struct Watch<T, E = Error> {
 ///
 /// ```
 /// use futures_util::TryStreamExt;
-/// use pintle_meta::{RawObject, WatchEvent};
-/// use pintle_restreq::{Error, RestClient};
+/// use pintle_meta::{ApiError, RawObject, WatchEvent};
+/// use pintle_restreq::RestClient;
 ///
-/// async fn follow(client: &RestClient) -> Result<(), Error> {
+/// async fn follow(client: &RestClient) -> Result<(), ApiError> {
 ///     let mut watch = client.get().abs_path(["/api/v1/pods"]).param("watch", "true").raw_watch().await?;
 ///     while let Some(event) = watch.try_next().await? {
 ///         if let WatchEvent::Added(RawObject::Json(json)) = event {
@@ -81,15 +77,14 @@ pub struct Watch<T, E = Error> {
 /// }
 /// ```
 #[must_use = "a watch does nothing until it is polled"]
-pub struct RawWatch<E = Error> {
+pub struct RawWatch {
     bytes: ByteStream,
     frames: FrameSplitter,
     done: bool,
-    error: PhantomData<fn() -> E>,
 }
 
-impl<T: DeserializeOwned, E: From<Error>> Watch<T, E> {
-    pub(crate) fn new(raw: RawWatch<E>) -> Self {
+impl<T: DeserializeOwned> Watch<T> {
+    pub(crate) fn new(raw: RawWatch) -> Self {
         Self { raw, object: PhantomData }
     }
 
@@ -103,52 +98,47 @@ impl<T: DeserializeOwned, E: From<Error>> Watch<T, E> {
     /// # Cancel safety
     ///
     /// This method is cancel safe: no event is lost if the future is dropped.
-    pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, E>> {
+    pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-impl<T: DeserializeOwned, E: From<Error>> Stream for Watch<T, E> {
-    type Item = Result<WatchEvent<T>, E>;
+impl<T: DeserializeOwned> Stream for Watch<T> {
+    type Item = Result<WatchEvent<T>, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(event) = ready!(self.raw.poll_event(cx)) else { return Poll::Ready(None) };
         let decoded = event.and_then(|event| {
             let kind = event.event_type();
             event.try_map(|object| {
-                let unreadable =
-                    |error: String| self.raw.unreadable(format!("the object of an event of type {kind}: {error}"));
+                let fault = |error: String| {
+                    unreadable(self.raw.bytes.request(), format!("the object of an event of type {kind}: {error}"))
+                };
                 match object {
                     RawObject::Json(json) => {
-                        serde_json::from_slice(&json).map_err(|error| unreadable(DecodeError::from(error).to_string()))
+                        serde_json::from_slice(&json).map_err(|error| fault(DecodeError::from(error).to_string()))
                     }
-                    RawObject::Oversized(oversized) => Err(unreadable(oversized.to_string())),
+                    RawObject::Oversized(oversized) => Err(fault(oversized.to_string())),
                 }
             })
         });
         self.raw.done |= decoded.is_err();
-        Poll::Ready(Some(decoded.map_err(E::from)))
+        Poll::Ready(Some(decoded))
     }
 }
 
-impl<T, E> std::fmt::Debug for Watch<T, E> {
+impl<T> std::fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Watch").field(&self.raw).finish()
     }
 }
 
 impl RawWatch {
-    pub(crate) fn with_error<E>(self) -> RawWatch<E> {
-        RawWatch { bytes: self.bytes, frames: self.frames, done: self.done, error: PhantomData }
-    }
-}
-
-impl<E> RawWatch<E> {
     pub(crate) fn new(bytes: ByteStream, max_frame: usize) -> Self {
-        Self { bytes, frames: FrameSplitter::new(max_frame), done: false, error: PhantomData }
+        Self { bytes, frames: FrameSplitter::new(max_frame), done: false }
     }
 
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, Error>>> {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, ApiError>>> {
         if self.done {
             return Poll::Ready(None);
         }
@@ -157,15 +147,11 @@ impl<E> RawWatch<E> {
         Poll::Ready(next)
     }
 
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, Error>>> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, ApiError>>> {
         loop {
             if let Some(event) = self.frames.next_event() {
-                return Poll::Ready(Some(event.map_err(|error| {
-                    self.unreadable(match error {
-                        EventError::NotAnEvent(error) => cause(&error),
-                        EventError::TooLarge(frame) => frame.to_string(),
-                    })
-                })));
+                let request = || Some(self.bytes.request().clone());
+                return Poll::Ready(Some(event.map_err(|error| ApiError { request: request(), ..error })));
             }
             match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
                 Some(Ok(chunk)) => self.frames.push(chunk),
@@ -176,33 +162,20 @@ impl<E> RawWatch<E> {
         }
     }
 
-    fn unreadable(&self, message: String) -> Error {
-        Error::Decode { request: self.bytes.request().clone(), message: message.into() }
-    }
-
     /// Returns the error for a response that ends in the middle of a frame, for example because a proxy has shut down.
     /// The error is the same as for a lost connection. The caller can resume the watch after the last complete event.
-    fn ended_within_a_frame(&self) -> Error {
-        let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
-        let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
-        Error::Transport { request, message: message.into(), source: Arc::new(source) }
+    fn ended_within_a_frame(&self) -> ApiError {
+        let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the watch ended within a frame");
+        failed(self.bytes.request(), ErrorKind::Transport(Arc::new(error)))
     }
 }
 
-pintle_meta::debug_struct!(RawWatch<E> { bytes, .. });
+pintle_meta::debug_struct!(RawWatch { bytes, .. });
 
-impl<E: From<Error>> Stream for RawWatch<E> {
-    type Item = Result<WatchEvent<RawObject>, E>;
+impl Stream for RawWatch {
+    type Item = Result<WatchEvent<RawObject>, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_event(cx).map_err(E::from)
-    }
-}
-
-/// Returns the cause of a frame's error, without the text that [`Error::Decode`] adds.
-fn cause(error: &ApiError) -> String {
-    match &error.kind {
-        ErrorKind::Decode(cause) => cause.to_string(),
-        _ => error.to_string(),
+        self.poll_event(cx)
     }
 }

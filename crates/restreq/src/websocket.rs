@@ -7,14 +7,14 @@ use http::HeaderMap;
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use pintle_meta::RequestLine;
+use pintle_meta::{ApiError, RequestLine};
 use pintle_transport::Conn;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use crate::error::Error;
+use crate::error::unreadable;
 use crate::request::Request;
 
 pub(crate) type WebSocket = WebSocketStream<Conn>;
@@ -29,7 +29,7 @@ impl Request {
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],
-    ) -> Result<(WebSocket, &'static str, Arc<RequestLine>), Error> {
+    ) -> Result<(WebSocket, &'static str, Arc<RequestLine>), ApiError> {
         let key = generate_key();
         let request = self
             .header(CONNECTION.as_str(), "Upgrade")
@@ -42,7 +42,7 @@ impl Request {
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;
-        let unusable = |message: String| Error::Decode { request: line.clone(), message: message.into() };
+        let unusable = |message: String| unreadable(&line, message);
         let protocol = check(&headers, &key, protocols).map_err(unusable)?;
         let upgraded = upgraded
             .ok_or_else(|| unusable("a layer around the transport dropped the response's extensions".into()))?;

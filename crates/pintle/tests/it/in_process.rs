@@ -1,8 +1,9 @@
 //! Tests with the client and the server in the same process, without sockets.
 
 use pintle::leaderelect::Lease;
+use pintle::meta::ErrorKind;
 use pintle::prelude::*;
-use pintle::restreq::{Error, TransportLayer};
+use pintle::restreq::TransportLayer;
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
@@ -56,6 +57,6 @@ async fn stopped_server_returns_a_transport_error() {
     assert!(absent.is_not_found());
     server.shutdown().await;
     let error = soon(cluster.client().post().abs_path(["/api"]).send()).await.expect_err("the server has stopped");
-    assert!(matches!(error, Error::Transport { .. }), "{error:?}");
+    assert!(matches!(error.kind, ErrorKind::Transport(_)), "{error:?}");
     soon(cluster.shutdown()).await;
 }

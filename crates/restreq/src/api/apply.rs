@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::Api;
 use super::options::with_write_options;
 use super::representation::Representation;
-use crate::error::{Error, InvalidRequest};
+use crate::error::{InvalidRequest, unreadable};
 use crate::managed_fields::extract_managed_fields;
 use crate::request::Request;
 
@@ -51,7 +51,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// }
     /// ```
     pub async fn apply(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        Ok(self.apply_request(object, options, false).object().await?)
+        self.apply_request(object, options, false).object().await
     }
 
     /// Applies only the status of an existing object, like [`apply`](Self::apply).
@@ -60,7 +60,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// Returns `NotFound` if the object does not exist, and otherwise the same errors as [`apply`](Self::apply).
     pub async fn apply_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        Ok(self.apply_request(object, options, true).object().await?)
+        self.apply_request(object, options, true).object().await
     }
 
     fn apply_request(&self, object: &T, options: &WriteOptions, status: bool) -> Request {
@@ -114,8 +114,7 @@ impl<T> Api<T> {
         let line = request.line();
         let mut object: Value = request.object().await?;
         self.name_kind(&mut object);
-        let unreadable = |message: String| Error::Decode { request: line, message: message.into() };
-        Ok(extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(error.to_string()))?)
+        extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(&line, error))
     }
 
     pub(super) fn patch_body<'a>(&self, patch: &'a Patch) -> Cow<'a, Value> {

@@ -72,17 +72,14 @@ impl<T> Api<T> {
             "deleteOptions": options,
         });
         let request = self.on_object_of("", &["pods"], self.client.verb(Method::POST), key).subresource(["eviction"]);
-        let error = match request.returning_429().json(&eviction).send().await {
-            Ok(_) => return Ok(EvictionOutcome::Evicted),
-            Err(error) => ApiError::from(error),
-        };
-        match error {
-            ApiError { kind: ErrorKind::Status(status), retry_after, .. }
+        match request.returning_429().json(&eviction).send().await {
+            Ok(_) => Ok(EvictionOutcome::Evicted),
+            Err(ApiError { kind: ErrorKind::Status(status), retry_after, .. })
                 if status.code == StatusCode::TOO_MANY_REQUESTS.as_u16() =>
             {
                 Ok(EvictionOutcome::Blocked { retry_after, status })
             }
-            error => Err(error),
+            Err(error) => Err(error),
         }
     }
 }

@@ -210,7 +210,7 @@ impl Stream for LogLines {
                 Some(Err(error)) => {
                     self.is_over = true;
                     self.splitter = LineSplitter::default();
-                    return Poll::Ready(Some(Err(error.into())));
+                    return Poll::Ready(Some(Err(error)));
                 }
                 None => self.is_over = true,
             }

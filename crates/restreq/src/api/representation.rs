@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Api;
 use super::options::with_list_options;
-use crate::error::Error;
+use crate::error::unreadable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
@@ -141,8 +141,8 @@ impl<T> Api<T> {
         let types: TypeMeta = response.clone().into()?;
         if types.kind != "Table" {
             let message = format!("expected a Table, got kind {:?}", types.kind);
-            return Err(Error::Decode { request: request.line(), message: message.into() }.into());
+            return Err(unreadable(&request.line(), message));
         }
-        Ok(response.into()?)
+        response.into()
     }
 }

@@ -57,11 +57,11 @@ enum State<T> {
     /// A future that opens the next watch. This variant owns the future, so that dropping the future of `next` does not
     /// cancel the request.
     Opening(Opening<T>),
-    Open(Box<Watch<T, ApiError>>, Instant),
+    Open(Box<Watch<T>>, Instant),
 }
 
 /// A future that sends a watch request, and returns the start time of the request and its result.
-type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
+type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T>, ApiError>)> + Send>>;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -83,7 +83,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     ///
     /// Returns `NotFound` if the object does not exist, or another error if the request fails.
     pub async fn get(&self) -> Result<S, ApiError> {
-        Ok(self.request(Method::GET).object().await?)
+        self.request(Method::GET).object().await
     }
 
     /// Sends a create request for the subresource, such as an eviction, a binding or a token.
@@ -93,7 +93,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     /// Returns an error if the request fails. For an eviction, `TooManyRequests` means that deleting the pod would
     /// violate a PodDisruptionBudget.
     pub async fn create(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
-        Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)
+        with_write_options(self.request(Method::POST), options).json(body).object().await
     }
 
     /// Replaces the subresource. If `body` has a `resourceVersion` that differs from the stored one, the update fails
@@ -104,7 +104,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     /// Returns `Conflict` if the stored object has changed, `NotFound` if the object does not exist, or another error
     /// if the request fails.
     pub async fn update(&self, body: &impl Serialize, options: &WriteOptions) -> Result<S, ApiError> {
-        Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
+        with_write_options(self.request(Method::PUT), options).json(body).object().await
     }
 
     /// Patches the subresource. An apply patch must contain `apiVersion` and `kind`.
@@ -114,7 +114,7 @@ impl<S: DeserializeOwned> Subresource<S> {
     /// Returns an error if the request fails.
     pub async fn patch(&self, patch: &Patch, options: &WriteOptions) -> Result<S, ApiError> {
         let request = self.request(Method::PATCH).header(CONTENT_TYPE.as_str(), patch.content_type());
-        Ok(with_write_options(request, options).json(patch.body()).object().await?)
+        with_write_options(request, options).json(patch.body()).object().await
     }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use pintle_meta::ErrorKind;
 use pintle_transport::{ResponseBody, Timers};
 
 use super::{from_now, within};
-use crate::error::BodyFault;
+use crate::error::{Phase, broken_body, late, too_large};
 
 /// The maximum capacity in bytes that is reserved before the data of a body arrives.
 const MAX_RESERVED: usize = 1 << 20;
@@ -24,18 +25,18 @@ pub(super) async fn read(
     mut body: ResponseBody,
     limit: usize,
     idle: Option<Duration>,
-) -> Result<Bytes, BodyFault> {
+) -> Result<Bytes, ErrorKind> {
     let expected = body.size_hint().exact().unwrap_or(0);
     if expected > limit as u64 {
-        return Err(BodyFault::TooLarge(limit));
+        return Err(too_large(limit));
     }
     let mut next = async || match idle {
         None => chunk(&mut body).await,
-        Some(idle) => timers.within(idle, pin!(chunk(&mut body))).await.unwrap_or(Err(BodyFault::Idle(idle))),
+        Some(idle) => timers.within(idle, pin!(chunk(&mut body))).await.unwrap_or(Err(late(Phase::Idle, idle))),
     };
     let Some(first) = next().await? else { return Ok(Bytes::new()) };
     let Some(second) = next().await? else {
-        return if first.len() > limit { Err(BodyFault::TooLarge(limit)) } else { Ok(first) };
+        return if first.len() > limit { Err(too_large(limit)) } else { Ok(first) };
     };
     let mut whole = BytesMut::with_capacity(room(first.len() + second.len(), expected));
     whole.extend_from_slice(&first);
@@ -46,7 +47,7 @@ pub(super) async fn read(
             None => return Ok(whole.freeze()),
         }
     }
-    Err(BodyFault::TooLarge(limit))
+    Err(too_large(limit))
 }
 
 /// Returns the capacity to reserve: the announced size, but at most `MAX_RESERVED` and at least `present`. More memory
@@ -68,11 +69,11 @@ pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Du
     whole.freeze()
 }
 
-async fn chunk(body: &mut ResponseBody) -> Result<Option<Bytes>, BodyFault> {
+async fn chunk(body: &mut ResponseBody) -> Result<Option<Bytes>, ErrorKind> {
     loop {
         match body.frame().await {
             None => return Ok(None),
-            Some(Err(error)) => return Err(BodyFault::Transport(error)),
+            Some(Err(error)) => return Err(broken_body(error)),
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => return Ok(Some(data)),
                 Err(_trailers) => continue,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{Method, Response, StatusCode};
-use pintle_meta::RequestLine;
+use pintle_meta::{ApiError, ErrorKind, RequestLine};
 use pintle_transport::ResponseBody;
 use tokio::time::Instant;
 use tracing::Span;
@@ -13,12 +13,12 @@ use tracing::Span;
 use super::reading::drain;
 use super::{Mode, Used};
 use crate::auth::Login;
-use crate::error::Error;
+use crate::error::failed;
 use crate::request::Request;
 use crate::retry::{Outcome, Repetition, Retry};
 use crate::status;
 
-type Answer = Result<Response<ResponseBody>, Error>;
+pub(super) type Answer = Result<Response<ResponseBody>, ApiError>;
 
 pub(super) struct Retrying<'a> {
     request: &'a Request,
@@ -28,7 +28,7 @@ pub(super) struct Retrying<'a> {
     span: &'a Span,
     retry: Retry,
     /// The error of the last write attempt that the server may have processed.
-    doubt: Option<Error>,
+    doubt: Option<ApiError>,
     may_renew: bool,
     attempts: u32,
 }
@@ -100,13 +100,13 @@ impl<'a> Retrying<'a> {
 
     /// Returns new credentials after the server has rejected `rejected`, or `None` if there are none or the request
     /// cannot be sent again.
-    async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
+    async fn renew(&self, rejected: &Login) -> Result<Option<Login>, ApiError> {
         // The server has not rejected the client's credentials, because the caller has set the `Authorization` header.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
         let renewed = self.request.parts.shared.credentials.after_refusal(rejected).await;
-        let renewed = renewed.map_err(|source| Error::Auth { request: self.line.clone(), source });
+        let renewed = renewed.map_err(|error| failed(self.line, ErrorKind::Unauthenticated(Arc::new(error))));
         let subresource = self.request.subresource_of_path().unwrap_or_default();
         if self.retry.may_replay() && Repetition::may_follow_401(&self.request.parts.method, &subresource) {
             return renewed;
@@ -157,7 +157,7 @@ impl<'a> Retrying<'a> {
             }
             Err(error) => {
                 tracing::debug!(?wait, "retrying: {error}");
-                if self.is_write() && matches!(error, Error::Transport { .. }) {
+                if self.is_write() && matches!(error.kind, ErrorKind::Transport(_)) {
                     self.doubt = Some(error);
                 }
             }
@@ -168,10 +168,7 @@ impl<'a> Retrying<'a> {
         self.mode.has_effect() || !matches!(self.request.parts.method, Method::GET | Method::HEAD)
     }
 
-    fn in_doubt(&mut self, last: Error) -> Error {
-        match self.doubt.take() {
-            Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },
-            None => last,
-        }
+    fn in_doubt(&mut self, last: ApiError) -> ApiError {
+        ApiError { earlier: self.doubt.take().map(Arc::new), ..last }
     }
 }

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::documents::{Resources, Root};
 use super::{DiscoveredResource, Known};
 use crate::client::RestClient;
-use crate::error::Error;
 
 /// The media types that are accepted for discovery documents. The server uses the first of these types that it
 /// supports.
@@ -49,7 +48,7 @@ async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
         Ok(Root::Aggregated(document)) => return Ok(document.resources()),
         Ok(Root::Core(document)) => document.group_versions(),
         Ok(Root::Groups(document)) => document.group_versions(),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     };
     Ok(one_by_one(client, group_versions).await)
 }
@@ -89,6 +88,6 @@ async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> P
     (resources, missing)
 }
 
-fn report(group_version: &GroupVersion, error: &Error) {
+fn report(group_version: &GroupVersion, error: &ApiError) {
     tracing::warn!(%group_version, "cannot list the resources of a group: {error}");
 }

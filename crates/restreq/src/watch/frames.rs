@@ -78,13 +78,13 @@ impl FrameSplitter {
     /// # Errors
     ///
     /// Returns an error if the next frame exceeds the size limit or does not contain an event.
-    pub(crate) fn next_event(&mut self) -> Option<Result<WatchEvent<RawObject>, EventError>> {
+    pub(crate) fn next_event(&mut self) -> Option<Result<WatchEvent<RawObject>, ApiError>> {
         Some(match self.next_shaped()? {
             Ok((frame, shape)) => match usual_event(&frame, shape) {
                 Some(event) => Ok(event),
-                None => WatchEvent::parse(&frame).map_err(EventError::NotAnEvent),
+                None => WatchEvent::parse(&frame),
             },
-            Err(too_large) => oversized_event(too_large).map_err(EventError::TooLarge),
+            Err(too_large) => oversized_event(too_large).map_err(ApiError::decode),
         })
     }
 
@@ -119,11 +119,6 @@ impl FrameSplitter {
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
-}
-
-pub(crate) enum EventError {
-    TooLarge(FrameTooLarge),
-    NotAnEvent(ApiError),
 }
 
 /// Returns the event of a frame that contains only a type and an object, which is the format of API servers. Returns

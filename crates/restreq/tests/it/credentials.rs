@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::Method;
-use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PemSource, Secret};
-use pintle_restreq::{AuthError, Error, RestClient};
+use pintle_meta::{ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PemSource, Secret};
+use pintle_restreq::{AuthError, RestClient};
 use serde_json::json;
 
 use crate::support::{Reply, Server, skip, soon, steady_clock};
@@ -112,9 +112,9 @@ async fn missing_token_file_is_named_and_nothing_is_sent() {
     let mut config = server.config();
     config.token_file = Some("/nonexistent/token".into());
     let error = soon(RestClient::new(config).unwrap().get().send()).await.unwrap_err();
-    assert!(matches!(&error, Error::Auth { source: AuthError::TokenFile { .. }, .. }), "{error}");
+    assert!(matches!(error.cause(), Some(AuthError::TokenFile { .. })), "{error}");
     assert!(error.to_string().contains("/nonexistent/token"), "{error}");
-    assert!(matches!(ApiError::from(error).kind, ErrorKind::Unauthenticated(_)));
+    assert!(matches!(error.kind, ErrorKind::Unauthenticated(_)));
     assert!(server.seen().is_empty());
 }
 
@@ -217,7 +217,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         });
         let client = RestClient::new(config).unwrap();
         let error = soon(client.get().send()).await.unwrap_err();
-        assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
+        assert!(matches!(error.cause(), Some(AuthError::Certificate { .. })), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
         // The client must pause before it runs the plugin again, and must not run the plugin for each request.
         skip(2).await;

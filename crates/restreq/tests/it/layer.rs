@@ -11,10 +11,8 @@ use futures_util::TryStreamExt;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
-use pintle_meta::Secret;
-use pintle_restreq::{
-    Error, InvalidRequest, RestClient, RestClientConfig, TransportBody, TransportLayer, TransportService,
-};
+use pintle_meta::{ApiError, ErrorKind, Secret};
+use pintle_restreq::{InvalidRequest, RestClient, RestClientConfig, TransportBody, TransportLayer, TransportService};
 use tower_layer::layer_fn;
 use tower_service::Service;
 
@@ -101,7 +99,7 @@ async fn transport_error_through_a_layer_keeps_its_type() {
     let config = pintle_meta::ClientConfig::new(format!("http://{}", closed_port().await));
     let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
     let error = soon(client.get().send()).await.unwrap_err();
-    assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Connect { refused: true, .. }), "{error}");
 }
 
 struct Jumpy(Full<Bytes>);
@@ -184,8 +182,8 @@ async fn response_made_by_a_layer_is_returned() {
         let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
         let outcome = match soon(client.post().send()).await {
             Ok(answer) => format!("{} {}", answer.status(), answer.body().len()),
-            Err(Error::Status { status, .. }) => status.code.to_string(),
-            Err(Error::Transport { message, .. }) => message.into(),
+            Err(ApiError { kind: ErrorKind::Status(status), .. }) => status.code.to_string(),
+            Err(ApiError { kind: ErrorKind::Transport(cause), .. }) => cause.to_string(),
             Err(other) => panic!("{other}"),
         };
         let expected = match status {
@@ -206,7 +204,7 @@ async fn client_is_a_tower_service() {
     assert_eq!(answer.status(), StatusCode::CREATED);
     assert_eq!(soon(answer.into_body().collect()).await.unwrap().to_bytes(), "made");
     let error = soon(client.call(request().unwrap())).await.unwrap_err();
-    assert!(matches!(error, Error::Status { ref status, .. } if status.code == 409), "{error}");
+    assert_eq!(error.status().unwrap().code, 409, "{error}");
     let seen = &server.seen()[0];
     assert_eq!((&*seen.uri, seen.header("x-a"), &seen.body[..]), ("/api/v1?dryRun=All", Some("b"), &b"body"[..]));
     let stream = soon(client.call(Request::new(Bytes::new()))).await.unwrap().into_body();
@@ -231,8 +229,8 @@ async fn timeout_applies_to_short_tower_requests_only() {
     ] {
         let request = Request::get(target).body(Bytes::new()).unwrap();
         let outcome = tokio::time::timeout(Duration::from_secs(60), client.call(request)).await;
-        let is_late = |outcome: &Result<Response<_>, Error>| matches!(outcome, Err(Error::Timeout { .. }));
-        assert_eq!(outcome.ok().is_some_and(|outcome| is_late(&outcome)), is_short, "{target}");
+        let is_late = |error: ApiError| matches!(error.kind, ErrorKind::Timeout(_));
+        assert_eq!(outcome.is_ok_and(|outcome| outcome.is_err_and(is_late)), is_short, "{target}");
     }
 }
 
@@ -242,7 +240,7 @@ async fn tower_request_with_a_dot_segment_is_not_sent() {
     let mut client = server.client();
     for path in ["/api/v1/namespaces/a/../b/secrets/x", "/api/./v1", "/api/v1/namespaces/a/%2e%2e/b"] {
         let error = soon(client.call(Request::get(path).body(Bytes::new()).unwrap())).await.unwrap_err();
-        assert!(matches!(error, Error::Invalid { source: InvalidRequest::Uri { .. }, .. }), "{path}: {error}");
+        assert!(matches!(error.cause(), Some(InvalidRequest::Uri { .. })), "{path}: {error}");
     }
     assert!(server.seen().is_empty());
 }

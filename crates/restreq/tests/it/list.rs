@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pintle_meta::{ListMeta, ListPart, RawObject, Reason};
-use pintle_restreq::{Error, ListStream};
+use pintle_meta::{ErrorKind, ListMeta, ListPart, RawObject, Reason};
+use pintle_restreq::ListStream;
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
@@ -18,11 +18,13 @@ async fn parts(mut stream: ListStream) -> Vec<String> {
             Ok(ListPart::Item(RawObject::Json(json))) => String::from_utf8(json.to_vec()).unwrap(),
             Ok(ListPart::Item(RawObject::Oversized(found))) => format!("{}: {found}", found.key.as_ref().unwrap()),
             Ok(ListPart::Metadata(ListMeta { resource_version, .. })) => format!("at {resource_version}"),
-            Err(Error::Decode { message, .. }) => format!("decode: {message}"),
-            Err(Error::Status { status, .. }) => format!("status: {}", status.reason.unwrap()),
-            Err(Error::Timeout { phase, .. }) => format!("late: {phase}"),
-            Err(Error::Transport { .. }) => "cut".into(),
-            Err(other) => panic!("{other}"),
+            Err(error) => match error.kind {
+                ErrorKind::Decode(cause) => format!("decode: {cause}"),
+                ErrorKind::Status(status) => format!("status: {}", status.reason.unwrap()),
+                ErrorKind::Timeout(cause) => format!("late: {cause}"),
+                ErrorKind::Transport(_) => "cut".into(),
+                other => panic!("{other:?}"),
+            },
         });
     }
     parts
@@ -143,7 +145,13 @@ async fn list_deadlines_apply_to_its_body() {
     let _clock = steady_clock();
     let server = Server::always(list(&[r#"{"items":[{"a":1}"#], End::Stall)).await;
     let request = server.client().get().timeout(Duration::from_secs(5));
-    assert_eq!(parts(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the whole exchange"]);
+    assert_eq!(
+        parts(request.list().await.unwrap()).await,
+        [r#"{"a":1}"#, "late: the whole exchange took longer than 5s"]
+    );
     let request = server.client().get().idle_timeout(Duration::from_secs(5));
-    assert_eq!(parts(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the next part of the response"]);
+    assert_eq!(
+        parts(request.list().await.unwrap()).await,
+        [r#"{"a":1}"#, "late: the next part of the response took longer than 5s"]
+    );
 }

@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::FutureExt;
 use pintle_kubeconfig::{Files, Overrides};
-use pintle_meta::{ApiError, ClientConfig, ErrorKind, OidcConfig, PemSource, Secret, TokenStore};
-use pintle_restreq::{AuthError, Error, RestClient};
+use pintle_meta::{ClientConfig, ErrorKind, OidcConfig, PemSource, Secret, TokenStore};
+use pintle_restreq::{AuthError, RestClient};
 use serde_json::{Value, json};
 
 use crate::support::{Reply, Seen, Server, skip, soon, steady_clock, until};
@@ -198,11 +198,11 @@ async fn token_endpoint_comes_from_the_issuer() {
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
-    let Error::Auth { source: AuthError::Oidc { issuer, why }, .. } = &error else { panic!("{error}") };
+    let Some(AuthError::Oidc { issuer, why }) = error.cause() else { panic!("{error}") };
     assert_eq!(*issuer, format!("{}/realms/a/", setup.issuer.url()));
     let (why, shown) = (why.clone(), format!("{error} {error:?}"));
     assert!(!shown.contains("hush"), "{shown}");
-    assert!(matches!(ApiError::from(error).kind, ErrorKind::Unauthenticated(_)));
+    assert!(matches!(error.kind, ErrorKind::Unauthenticated(_)));
     why
 }
 

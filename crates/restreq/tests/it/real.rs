@@ -224,7 +224,7 @@ async fn future_revision_is_distinguished_from_other_timeouts() {
         // Disable retries, because the server requests a delay of three seconds before each retry.
         let request = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").max_retries(0);
         let request = request.param("resourceVersion", "999999999").param("resourceVersionMatch", "NotOlderThan");
-        let error = pintle_meta::ApiError::from(request.send().await.unwrap_err());
+        let error = request.send().await.unwrap_err();
         assert!(error.is_too_large_resource_version(), "{error}");
     })
     .await;

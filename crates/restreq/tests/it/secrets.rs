@@ -5,17 +5,19 @@ use std::error::Error as StdError;
 use std::fmt::Debug;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pintle_meta::{
     ApiError, ApiResource, BasicAuth, ClientConfig, DeleteOptions, DynamicObject, ExecConfig, Flow, InteractiveMode,
-    ListOptions, ListWatch, OidcConfig, PartialObject, PemSource, Scope, Secret, WatchOptions,
+    ListOptions, ListWatch, OidcConfig, PartialObject, PemSource, ResponseInfo, Scope, Secret, WatchOptions,
 };
 use pintle_restreq::{
-    Api, BoundObjectReference, Deletion, DiscoveredResource, Error, FrameSplitter, Http2Config, IgnoreWarnings,
-    LogOptions, LogSource, LogWarnings, OperationResult, Phase, RestClient, RestClientConfig, RestMapper, Table,
-    TableColumn, TableRow, Throttling, Timeouts, TokenRequest, Warning, WatcherEvent, extract_managed_fields,
+    Api, AuthError, BoundObjectReference, DeadlineExceeded, Deletion, DiscoveredResource, FrameSplitter, Http2Config,
+    IgnoreWarnings, InvalidRequest, LogOptions, LogSource, LogWarnings, OperationResult, Phase, ResponseTooLarge,
+    RestClient, RestClientConfig, RestMapper, Table, TableColumn, TableRow, Timeouts, TokenRequest, Warning,
+    WatcherEvent, extract_managed_fields,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -63,14 +65,10 @@ impl Shown {
         self.debug(error);
     }
 
-    fn failure(&self, error: Error) {
-        match &error {
-            Error::Auth { source, .. } => self.error(source),
-            Error::Invalid { source, .. } => self.error(source),
-            _ => {}
-        }
+    fn failure(&self, error: ApiError) {
+        error.cause::<AuthError>().into_iter().for_each(|cause| self.error(cause));
+        error.cause::<InvalidRequest>().into_iter().for_each(|cause| self.error(cause));
         self.error(&error);
-        self.error(&ApiError::from(error));
     }
 
     fn knows(&self, name: &str) -> bool {
@@ -107,7 +105,7 @@ impl Shown {
         ];
         for request in requests {
             self.debug(&request);
-            let show = |error: Error| self.failure(error);
+            let show = |error| self.failure(error);
             soon(request.send()).await.map_or_else(show, |answer| self.debug(&answer));
             soon(request.object::<u32>()).await.map_or_else(show, drop);
             match soon(request.list()).await {
@@ -217,11 +215,11 @@ impl Shown {
         }
         match soon(client.get().resource("pods").raw_watch()).await {
             Ok(events) => self.debug(&events),
-            Err(error) => self.failure(error),
+            Err(error) => self.error(&error),
         }
         match soon(client.get().resource("pods").stream()).await {
             Ok(bytes) => self.debug(&bytes),
-            Err(error) => self.failure(error),
+            Err(error) => self.error(&error),
         }
         let mapper = RestMapper::new(client);
         self.debug(&mapper);
@@ -407,20 +405,16 @@ async fn configuration_secrets_are_never_shown() {
     shown.kinds().await;
     #[cfg(feature = "ws")]
     shown.streams().await;
-    shown.debug(&(
-        Timeouts::default(),
-        LogWarnings,
-        IgnoreWarnings,
-        Phase::Idle,
-        OperationResult::Created,
-        Http2Config::default(),
-    ));
+    shown.debug(&(Timeouts::default(), LogWarnings, IgnoreWarnings, OperationResult::Created, Http2Config::default()));
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());
     shown.debug(&Warning { code: 299, agent: "-".into(), text: "what the server says to humans".into() });
     shown.debug(&Flow { flow_schema: "a uid".into(), priority_level: "another".into() });
-    shown.debug(&Throttling::Server { retry_after: None, flow: None });
+    shown.debug(&(Phase::Idle, DeadlineExceeded { phase: Phase::Idle, after: Duration::ZERO }));
+    shown.debug(&ResponseTooLarge { limit: 1 });
+    let response = ResponseInfo { audit_id: None, flow: None, body: CANARY.into() };
+    shown.debug(&ApiError { response: Some(Arc::new(response)), ..ApiError::transport("cut") });
     #[cfg(feature = "tower")]
     {
         let noted = shown.clone();

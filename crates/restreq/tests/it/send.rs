@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
-use pintle_meta::{ApiError, ErrorKind, Flow, Reason, Secret, Status};
-use pintle_restreq::{Error, IgnoreWarnings, RestClient, RestClientConfig, Throttling, Warning, WarningHandler};
+use pintle_meta::{ErrorKind, Flow, Reason, Secret, Status};
+use pintle_ratelimit::ThrottleError;
+use pintle_restreq::{IgnoreWarnings, ResponseTooLarge, RestClient, RestClientConfig, Warning, WarningHandler};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -81,15 +82,15 @@ async fn rejection_returns_the_server_status_from_every_method() {
         soon(request.stream()).await.map(drop).unwrap_err(),
         soon(request.watch::<Value>()).await.map(drop).unwrap_err(),
     ] {
-        let Error::Status { status, body, .. } = &error else { panic!("{error}") };
+        let status = error.status().unwrap();
         assert_eq!((status.reason.clone(), status.message.as_str()), (Some(Reason::NotFound), "no pod a"));
-        assert_eq!(&body[..], REFUSAL.as_bytes());
+        assert_eq!(error.response.as_ref().unwrap().body, REFUSAL);
         let shown = error.to_string();
         assert!(
             shown.contains("GET http://127.0.0.1") && shown.contains("/pods/a") && shown.contains("no pod a"),
             "{shown}"
         );
-        assert!(ApiError::from(error).is_not_found());
+        assert!(error.is_not_found());
     }
 }
 
@@ -107,10 +108,9 @@ async fn failure_status_in_a_200_response_is_an_error() {
     assert_eq!(error.reason(), Some(&Reason::NotFound));
     assert_eq!(soon(request.object::<Status>()).await.unwrap().status, "Success");
     let empty = soon(request.object::<Value>()).await.unwrap_err();
-    assert!(matches!(&empty, Error::Decode { .. }) && empty.to_string().contains("0-length response"), "{empty}");
+    assert!(matches!(empty.kind, ErrorKind::Decode(_)) && empty.to_string().contains("0-length response"), "{empty}");
     let garbage = soon(request.object::<Value>()).await.unwrap_err();
-    assert!(matches!(&garbage, Error::Decode { .. }), "{garbage}");
-    assert!(matches!(ApiError::from(garbage).kind, ErrorKind::Decode(_)));
+    assert!(matches!(garbage.kind, ErrorKind::Decode(_)), "{garbage}");
 }
 
 #[tokio::test]
@@ -183,16 +183,10 @@ async fn retried_write_reports_that_earlier_attempt_may_have_acted() {
         let server = Server::start([Reply::later(first, 0), Reply::json(409, CONFLICT)]).await;
         let error = soon(server.client().verb(method.clone()).send()).await.unwrap_err();
         assert_eq!(error.reason(), Some(&Reason::Conflict), "{method} {first}: the last response counts");
-        if let Error::Retried { earlier, .. } = &error {
-            assert_eq!(earlier.status().unwrap().code, first);
-        }
-        let error = ApiError::from(error);
         assert!(error.is_conflict());
-        assert_eq!(
-            (error.may_have_acted(), error.earlier.is_some()),
-            (in_doubt, in_doubt),
-            "{method} {first}: {error}"
-        );
+        let earlier = error.earlier.as_ref().map(|earlier| earlier.status().unwrap().code);
+        let expected = (in_doubt, in_doubt.then_some(first));
+        assert_eq!((error.may_have_acted(), earlier), expected, "{method} {first}: {error}");
     }
 }
 
@@ -205,10 +199,9 @@ async fn guarded_write_is_retried_and_reports_doubt() {
     let _clock = steady_clock();
     let server = Server::start([Reply::Hang, Reply::json(409, "")]).await;
     let error = server.client().put().body(VERSIONED).send().await.unwrap_err();
-    let Error::Retried { earlier, last } = &error else { panic!("{error}") };
-    assert!(matches!(**earlier, Error::Transport { .. }) && last.status().unwrap().code == 409, "{error}");
-    let error = ApiError::from(error);
-    assert!(error.is_conflict() && error.may_have_acted() && error.earlier.is_some(), "{error}");
+    let earlier = error.earlier.as_ref().unwrap();
+    assert!(matches!(earlier.kind, ErrorKind::Transport(_)) && error.status().unwrap().code == 409, "{error}");
+    assert!(error.is_conflict() && error.may_have_acted(), "{error}");
     assert_eq!(server.seen().len(), 2);
 }
 
@@ -262,11 +255,8 @@ async fn unsent_retry_keeps_the_doubt_about_a_write() {
     (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
     let client = RestClient::new(config).unwrap();
     let error = soon(client.put().send()).await.unwrap_err();
-    let Error::Retried { earlier, last } = &error else { panic!("{error}") };
-    assert!(matches!(**last, Error::Throttled { .. }), "{last}");
-    assert_eq!(earlier.status().unwrap().code, 504);
-    let error = ApiError::from(error);
-    assert!(error.may_have_acted() && error.earlier.is_some(), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Throttled(_)) && error.may_have_acted(), "{error}");
+    assert_eq!(error.earlier.unwrap().status().unwrap().code, 504);
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -274,15 +264,14 @@ async fn unsent_retry_keeps_the_doubt_about_a_write() {
 async fn derived_status_differs_from_server_status() {
     let server = Server::start([Reply::json(502, "bad gateway"), Reply::json(404, REFUSAL)]).await;
     let request = server.client().get();
-    let [foreign, own] =
-        [soon(request.send()).await, soon(request.send()).await].map(|sent| ApiError::from(sent.unwrap_err()));
+    let [foreign, own] = [soon(request.send()).await, soon(request.send()).await].map(Result::unwrap_err);
     assert!(foreign.is_unexpected_server_error() && !own.is_unexpected_server_error(), "{foreign} {own}");
 }
 
 #[tokio::test]
 async fn transport_error_names_its_request() {
     let server = Server::always(Reply::later(429, 0)).await;
-    let error = ApiError::from(soon(server.client().put().max_retries(0).abs_path(["/a/b"]).send()).await.unwrap_err());
+    let error = soon(server.client().put().max_retries(0).abs_path(["/a/b"]).send()).await.unwrap_err();
     let line = error.request.as_ref().unwrap();
     assert_eq!((&*line.method, line.path()), ("PUT", "/a/b"));
     assert!(error.to_string().contains("PUT http://127.0.0.1"), "{error}");
@@ -293,9 +282,9 @@ async fn unused_retry_after_reaches_the_caller() {
     let server = Server::always(Reply::later(429, 7)).await;
     let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
     // The status must be in the source chain even if a wrapper hides the error itself.
-    let source = error.source().and_then(|source| source.downcast_ref::<Box<Status>>()).unwrap();
+    let source = error.source().and_then(|source| source.downcast_ref::<Status>()).unwrap();
     assert_eq!(source.details.as_ref().unwrap().retry_after_seconds, 7);
-    assert_eq!(ApiError::from(error).retry_after, Some(std::time::Duration::from_secs(7)));
+    assert_eq!(error.retry_after, Some(std::time::Duration::from_secs(7)));
 }
 
 #[tokio::test]
@@ -305,7 +294,7 @@ async fn stream_body_is_sent_once() {
     soon(request.send()).await.unwrap_err();
     assert_eq!(server.seen().len(), 1);
     let again = soon(request.send()).await.unwrap_err();
-    assert!(matches!(again, Error::Invalid { .. }), "{again}");
+    assert!(matches!(again.kind, ErrorKind::InvalidRequest(_)), "{again}");
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -319,8 +308,7 @@ async fn reads_are_retried_after_lost_connections_unlike_writes() {
     for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
         let server = Server::always(Reply::Hang).await;
         let error = server.client().verb(method).body("x").send().await.unwrap_err();
-        assert!(matches!(&error, Error::Transport { .. }), "{error}");
-        assert!(matches!(ApiError::from(error).kind, ErrorKind::Transport(_)));
+        assert!(matches!(error.kind, ErrorKind::Transport(_)), "{error}");
         assert_eq!(server.seen().len(), 1);
     }
 
@@ -339,17 +327,19 @@ async fn refused_connection_is_returned_at_once() {
     let addr = closed_port().await;
     let client = RestClient::new(pintle_meta::ClientConfig::new(format!("http://{addr}"))).unwrap();
     let error = soon(client.get().send()).await.unwrap_err();
-    assert!(matches!(error, Error::Connect { refused: true, .. }), "{error:?}");
+    assert!(matches!(error.kind, ErrorKind::Connect { refused: true, .. }), "{error:?}");
     let shown = error.to_string();
     assert!(shown.contains(&addr.to_string()) && shown.contains("refused"), "{shown}");
-    assert!(ApiError::from(error).is_connection_refused());
+    assert!(error.is_connection_refused());
+    let cause = error.cause::<std::io::Error>().unwrap();
+    assert_eq!(cause.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
 #[tokio::test]
 async fn truncated_response_is_a_lost_connection() {
     let server = Server::always(Reply::json(200, "{\"a\":").end(End::Cut)).await;
     let error = soon(server.client().get().send()).await.unwrap_err();
-    assert!(matches!(&error, Error::Transport { .. }), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Transport(_)), "{error}");
     assert!(error.to_string().contains("while reading the response"), "{error}");
 }
 
@@ -359,7 +349,7 @@ async fn too_large_response_is_rejected() {
     let request = server.client().get();
     soon(request.clone().max_body(1000).send()).await.unwrap();
     let error = soon(request.max_body(999).send()).await.unwrap_err();
-    assert!(matches!(error, Error::TooLarge { limit: 999, .. }), "{error}");
+    assert_eq!(error.cause(), Some(&ResponseTooLarge { limit: 999 }), "{error}");
     let client = RestClient::new(RestClientConfig { max_body: 10, ..server.config().into() }).unwrap();
     soon(client.get().send()).await.unwrap_err();
 }
@@ -508,24 +498,20 @@ async fn throttling_names_client_or_server() {
     ];
     let server = Server::start(script).await;
     let client = server.client();
-    let throttling = async || {
-        let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
-        error.throttling().map(|throttling| match throttling {
-            Throttling::Server { retry_after, flow } => (retry_after.map(|wait| wait.as_secs()), flow.cloned()),
-            other => panic!("{other:?}"),
-        })
-    };
     let flow = Flow { flow_schema: "schema".into(), priority_level: "level".into() };
-    assert_eq!(throttling().await, Some((Some(7), Some(flow))));
-    assert_eq!(throttling().await, Some((Some(10), None)));
-    assert_eq!(throttling().await, None, "a 5xx is not throttling");
+    for (is_throttled, seconds, flow) in [(true, Some(7), Some(flow)), (true, Some(10), None), (false, None, None)] {
+        let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
+        let found = (error.is_too_many_requests(), error.retry_after, &error.response.as_ref().unwrap().flow);
+        assert_eq!(found, (is_throttled, seconds.map(Duration::from_secs), &flow), "{error}");
+    }
 
     let mut config = server.config();
     (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
     let slow = RestClient::new(config).unwrap();
     soon(slow.get().send()).await.unwrap();
     let error = soon(slow.get().send()).await.unwrap_err();
-    assert!(matches!(error.throttling(), Some(Throttling::Client(_))), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Throttled(_)) && !error.is_too_many_requests(), "{error}");
+    assert_eq!(error.cause(), Some(&ThrottleError::Never));
 }
 
 #[tokio::test]
@@ -535,7 +521,7 @@ async fn status_error_carries_the_audit_id() {
     let server = Server::start(script).await;
     for expected in [Some("2f7d-1"), None, None] {
         let error = soon(server.client().get().send()).await.unwrap_err();
-        assert_eq!(error.audit_id(), expected);
+        assert_eq!(error.response.unwrap().audit_id.as_deref(), expected);
     }
 }
 

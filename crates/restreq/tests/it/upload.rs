@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use pintle_meta::ClientConfig;
-use pintle_restreq::{Error, RestClient};
+use pintle_restreq::RestClient;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -56,17 +56,13 @@ async fn serve(mut stream: BufReader<TcpStream>) -> std::io::Result<()> {
     }
 }
 
-fn is_too_large(error: &Error) -> bool {
-    matches!(error, Error::Status { status, .. } if status.code == 413)
-}
-
 /// If the connection remained open, the next request would have to wait for the end of the upload.
 #[tokio::test]
 async fn early_response_to_upload_closes_the_connection() {
     let (client, ended) = hasty().await;
     let upload = stream::iter([Ok("x".into())]).chain(stream::pending());
     let error = soon(client.post().body_stream(upload).send()).await.unwrap_err();
-    assert!(is_too_large(&error), "{error}");
+    assert!(error.is_too_large(), "{error}");
     soon(until(|| ended.load(Ordering::SeqCst) == 1)).await;
     soon(client.get().send()).await.unwrap();
 }
@@ -84,7 +80,7 @@ fn upload_may_send_requests_with_its_own_client() {
                 Some((Ok("x".into()), client))
             });
             let error = client.post().body_stream(upload).send().await.unwrap_err();
-            assert!(is_too_large(&error), "{error}");
+            assert!(error.is_too_large(), "{error}");
             until(|| ended.load(Ordering::SeqCst) > 0).await;
             client.get().send().await.unwrap();
         });
