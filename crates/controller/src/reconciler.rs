@@ -310,9 +310,7 @@ impl ReconcileError {
                 return Some(Cow::Borrowed(answer));
             }
             // In a wrapper such as `anyhow::Error`, the chain may contain only the API error's `Status`.
-            // `source()` of a `restreq::Error` returns a `Box<Status>`. `source()` of an `ApiError` returns the `Status` itself.
-            let boxed = || error.downcast_ref::<Box<Status>>().map(|status| &**status);
-            if let Some(status) = error.downcast_ref::<Status>().or_else(boxed) {
+            if let Some(status) = error.downcast_ref::<Status>() {
                 return Some(Cow::Owned(status.clone().into()));
             }
             cause = error.source();

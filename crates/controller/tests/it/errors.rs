@@ -136,9 +136,6 @@ fn throttled() -> Status {
 enum Failed {
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// An error whose source is a boxed status, like `restreq::Error`.
-    #[error("the request failed: {0}")]
-    Boxed(#[source] Box<Status>),
 }
 
 #[test]
@@ -150,8 +147,6 @@ fn conflict_and_retry_after_survive_wrappers() {
         ("anyhow with a context", |status| anyhow::Error::from(ApiError::from(status)).context("cannot write").into()),
         ("transparent", |status| Failed::from(ApiError::from(status)).into()),
         ("transparent in anyhow", |status| anyhow::Error::from(Failed::from(ApiError::from(status))).into()),
-        ("boxed status", |status| Failed::Boxed(status.into()).into()),
-        ("boxed status in anyhow", |status| anyhow::Error::from(Failed::Boxed(status.into())).into()),
     ] {
         let (conflict, throttled) = (wrap(conflict()), wrap(throttled()));
         assert!(conflict.is_conflict() && !throttled.is_conflict(), "{name}");
