@@ -142,6 +142,7 @@
 //! | `RESTClient().Get().Namespace(ns).Resource("pods").Do(ctx)` | [`restreq::RestClient::get`] and similar methods, [`restreq::Request`] |
 //! | `metadata.Interface`, `watchtools.RetryWatcher`, `retry.RetryOnConflict` | [`restreq::Api::metadata_only`], [`restreq::RetryWatch`], [`restreq::retry_on_conflict`] |
 //! | `restmapper.NewDeferredDiscoveryRESTMapper` | [`restreq::RestMapper`] |
+//! | `apierrors.IsNotFound`, `IsConflict`, `IsTooManyRequests` | [`is_not_found`](meta::ApiError::is_not_found) and similar methods of [`meta::ApiError`], which every request returns |
 //! | `Pods(ns).GetLogs`, `EvictV1`, `Deployments(ns).GetScale`, `ServiceAccounts(ns).CreateToken` | [`restreq::Api::log_lines`], [`restreq::Api::evict`] (a blocked eviction is an [outcome](restreq::EvictionOutcome), no error), [`restreq::Api::scale`], [`restreq::Api::create_token`] |
 //! | `remotecommand.NewWebSocketExecutor`, `portforward.New` | `restreq::Api::exec`, `attach` and `port_forward`, with the feature `ws` |
 //! | `Request.Throttle`, `Request.BackOff` | [`restreq::Request::limiter`], [`restreq::Request::backoff`] |
@@ -166,6 +167,7 @@
 //! | types that `CustomResource` derives | one line of [`meta::resource!`], and [`crd::CustomResourceDefinition::from_foreign`] for `Foo::crd()`; see `crates/operator/examples/kube_types` |
 //! | `Foo::crd()`, applied by hand, `conditions::is_crd_established` | [`operator::Manager::install`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
+//! | `kube::Error`, `ErrorResponse` | [`meta::ApiError`], [`meta::Status`]; [`cause`](meta::ApiError::cause) returns the typed cause |
 //! | `Api::get_opt` | [`restreq::Api::get_opt`]; a 404 response that is not from an API server is an error |
 //! | `ListParams::default().labels("app=web")` | [`meta::ListOptions`] with `label_selector: "app=web".parse()?` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |
