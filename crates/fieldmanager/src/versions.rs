@@ -23,6 +23,8 @@ impl Differences {
     /// Fails if the conversion of an object to a manager's version fails.
     pub(super) fn between(old: &Json, new: &Json, managers: &Managers, ctx: &WriteContext<'_>) -> Result<Self, String> {
         let mut others = BTreeMap::new();
+        // A write of a custom resource resets fields only in the version of the request.
+        let ignored_in_others = if ctx.schema.is_custom() { Set::default() } else { ctx.ignored() };
         for version in managers.0.values().map(|managed| &managed.api_version) {
             if others.contains_key(version) {
                 continue;
@@ -31,10 +33,10 @@ impl Differences {
             let old = view.converted(old).map_err(|why| format!("failed to convert old object: {why}"))?;
             let new = view.converted(new).map_err(|why| format!("failed to convert new object: {why}"))?;
             if let (Some(old), Some(new)) = (old, new) {
-                others.insert(version.clone(), differences(&view.schema, &old, &new, ctx));
+                others.insert(version.clone(), differences(&view.schema, &old, &new, ignored_in_others.clone()));
             }
         }
-        Ok(Self { own: differences(ctx.schema, old, new, ctx), others })
+        Ok(Self { own: differences(ctx.schema, old, new, ctx.ignored()), others })
     }
 
     /// Returns the differences between the objects after their conversion to `api_version`. If the objects were not
@@ -85,10 +87,9 @@ pub(super) fn cover_atomic_values(managers: &mut Managers, live: &Json, ctx: &Wr
     Ok(())
 }
 
-/// Compares two objects of the same API version. Ignores fields that the write cannot change.
-fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
+/// Compares two objects of the same API version, except for the `ignored` fields.
+fn differences(schema: &Schema, old: &Json, new: &Json, mut ignored: Set) -> Comparison {
     let mut found = compare(schema.root(), old, new);
-    let mut ignored = ctx.ignored();
     ignored.insert(&["metadata", "managedFields"].map(|name| PathElement::Field(name.into())));
     found.cut(&ignored);
     found

@@ -468,6 +468,22 @@ fn owned_paths_are_adapted_to_their_own_version() {
     assert_eq!((left["f:spec"].get("f:m"), left["f:spec"].get("f:s").is_some()), (None, true));
 }
 
+/// A real server resets the fields of a custom resource only in the version of the request.
+#[test]
+fn reset_fields_of_other_versions_conflict() {
+    let schema = widget_schema(false);
+    let first = apply(None, &widget_with("x"), false, &context(&schema, "e.com/v1", "a")).unwrap().object;
+    for (version, conflicts) in [("e.com/v2", true), ("e.com/v1", false)] {
+        let write =
+            WriteContext { schemas: Some(&WidgetVersions), reset: &[&["spec"]], ..context(&schema, version, "b") };
+        let other = json!({
+            "apiVersion": version, "kind": "Widget", "metadata": {"name": "a"}, "spec": {"m": {"x": "2"}},
+        });
+        let error = apply(Some(&first), &other, false, &write).err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), conflicts, "{version}: {error:?}");
+    }
+}
+
 #[test]
 fn owners_of_parts_own_values_that_become_atomic() {
     let (granular, atomic) = (widget_schema(false), widget_schema(true));
