@@ -55,5 +55,5 @@ impl<K: Resource> Shared<K> {
 pub(crate) async fn read_raw(cluster: &Cluster, resource: &ApiResource, key: &ObjectKey) -> Result<Value, ApiError> {
     let path = format!("{}/{}", resource.path(key.namespace()), key.name());
     let request = cluster.client().get().abs_path(path.split('/').filter(|part| !part.is_empty()));
-    Ok(request.object().await?)
+    request.object().await
 }
