@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn times_too_late_for_a_timestamp_are_the_latest_one() {
+    fn too_late_times_are_the_latest_timestamp() {
         for text in ["9999-12-31T23:59:59Z", "9999-12-30T22:00:01Z", "9999-12-30T12:00:00.5-12:00"] {
             let text = serde_json::to_value(text).unwrap();
             assert_eq!(Time::deserialize(&text).unwrap(), Time(Timestamp::MAX), "{text}");

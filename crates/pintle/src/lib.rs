@@ -138,7 +138,7 @@
 //! | client-go | here |
 //! |---|---|
 //! | `rest.InClusterConfig`, `clientcmd`, `kubernetes.NewForConfig` | [`Cluster::infer`], [`Cluster::connect`] |
-//! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`], [`Context::apply_dynamic`] |
+//! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`], [`Context::apply_dynamic`](operator::Context::apply_dynamic) |
 //! | `RESTClient().Get().Namespace(ns).Resource("pods").Do(ctx)` | [`restreq::RestClient::get`] and similar methods, [`restreq::Request`] |
 //! | `metadata.Interface`, `watchtools.RetryWatcher`, `retry.RetryOnConflict` | [`restreq::Api::metadata_only`], [`restreq::RetryWatch`], [`restreq::retry_on_conflict`] |
 //! | `restmapper.NewDeferredDiscoveryRESTMapper` | [`restreq::RestMapper`] |
