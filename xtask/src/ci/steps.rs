@@ -18,6 +18,7 @@ use super::{Done, Step, TestsFailed, checked, front_page, project, published, ta
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
+    Step::new("locks", "the lock files of the projects inside of crates are current", versions::locks),
     Step::new("clippy", "the tests compile without a warning, with all features", clippy),
     Step::new(
         "default-features",

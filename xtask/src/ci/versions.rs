@@ -48,6 +48,18 @@ fn copy(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(manifest)
 }
 
+/// Checks that each lock file below `crates` lists all dependencies of its project. Most of these projects depend on
+/// crates of the workspace, but other steps do not build them.
+pub(super) fn locks(sh: &Shell) -> anyhow::Result<Done> {
+    let files = cmd!(sh, "git ls-files crates/**/Cargo.lock").quiet().read()?;
+    for file in files.lines() {
+        let manifest = Path::new(file).with_extension("toml");
+        let metadata = "metadata --locked --quiet --format-version 1 --manifest-path";
+        Quiet::cargo(sh, "locks").args(metadata).arg(&manifest).run()?;
+    }
+    Ok(Done::noting(format!("{} lock files", files.lines().count())))
+}
+
 /// Checks the published crates with the minimum Rust version in the manifests.
 pub(super) fn msrv(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
