@@ -27,6 +27,7 @@ use pintle_authz::{TokenFileError, Tokens};
 use pintle_meta::{ClientConfig, PemSource, Secret};
 use pintle_serving::tls;
 use pintle_serving::webhook_client::LocalWebhooks;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::runtime::{EnterGuard, Handle};
@@ -312,7 +313,7 @@ fn token(seed: Option<u64>) -> Result<String, StartError> {
     match seed {
         // The token and the UIDs are derived from different seeds, because all clients can read the UIDs.
         Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
-        None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
+        None => SystemRandom::new().fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
     }
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

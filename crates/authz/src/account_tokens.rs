@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use aws_lc_rs::rand;
-use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pintle_apimachinery::cluster::Cluster;
@@ -19,6 +17,8 @@ use pintle_json::{Json, json};
 use pintle_kinds::{Bound, Named};
 use pintle_meta::__private::Mutex;
 use pintle_meta::GroupResource;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -172,7 +172,7 @@ impl AccountTokens {
         let mut key = self.0.lock();
         if key.is_none() {
             let mut seed = KeySeed::default();
-            rand::fill(&mut seed).ok()?;
+            SystemRandom::new().fill(&mut seed).ok()?;
             *key = SigningKey::new(seed);
         }
         key.clone()

@@ -138,7 +138,7 @@ where
 
 mod tls {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+    use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, UnixTime};
     use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -146,7 +146,7 @@ mod tls {
     use super::{Arc, ServerName, TlsConnector, Trust};
 
     pub(super) fn connector(trust: &Trust) -> anyhow::Result<TlsConnector> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
         let config = match trust {
             Trust::Authorities(pem) => {

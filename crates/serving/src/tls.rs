@@ -33,7 +33,7 @@ pub fn acceptor(bound: IpAddr, seed: Option<u64>) -> Result<(TlsAcceptor, String
     let certificate = server.signed_by(&key, &authority)?;
 
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()

@@ -91,10 +91,15 @@ impl ClientPair {
     /// Returns an error if the certificate or the key cannot be used, or if they do not match.
     pub fn check(&self) -> Result<(), ConfigError> {
         let chain = certificates(CERTIFICATE, &self.certificate)?;
-        let provider = rustls::crypto::aws_lc_rs::default_provider();
-        let certified = CertifiedKey::from_der(chain, private_key(&self.key)?, &provider);
+        let certified = CertifiedKey::from_der(chain, private_key(&self.key)?, &provider());
         certified.map(drop).map_err(|error| ConfigError::Value { field: CERTIFICATE, why: error.to_string() })
     }
+}
+
+/// Returns the crypto provider that the program has installed as the default, or else ring. `ring` is chosen explicitly,
+/// because a program that links several providers has no default.
+fn provider() -> Arc<CryptoProvider> {
+    CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()))
 }
 
 const CHECK_PERIOD: Duration = Duration::from_secs(10);
@@ -213,8 +218,7 @@ impl Material {
     }
 
     fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
-        // Choose the crypto provider explicitly, because a process with several providers has no default.
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = provider();
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
         let builder = ClientConfig::builder_with_provider(provider.clone());
         let builder = builder.with_safe_default_protocol_versions().map_err(fault("tls"))?;

@@ -8,13 +8,18 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pintle_meta::__private::{Mutex, RwLock};
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
 use zeroize::Zeroizing;
+
+/// Returns the crypto provider that the program has installed as the default, or else ring.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(ring::default_provider()))
+}
 
 /// The files that contain the server's certificate and key, and the interval at which the server reads them.
 ///
@@ -83,7 +88,7 @@ impl CertificateFiles {
             path: self.key.clone(),
             problem: "it has no private key as PEM".into(),
         })?;
-        let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
+        let certified = CertifiedKey::from_der(chain, key, &provider());
         certified.map_err(|cause| CertificateError::Pair {
             certificate: self.certificate.clone(),
             key: self.key.clone(),

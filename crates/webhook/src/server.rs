@@ -13,7 +13,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -24,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use crate::certificate::{CertificateError, CertificateFiles, Current};
+use crate::certificate::{CertificateError, CertificateFiles, Current, provider};
 use crate::connections::{Connection, Connections, ReportedBody, in_transit};
 use crate::webhooks::Webhooks;
 
@@ -95,6 +94,9 @@ pub enum WebhookServerError {
         /// The operating system's error.
         cause: io::Error,
     },
+    /// The crypto provider that the program has installed does not support any version of TLS that rustls allows.
+    #[error("cannot use the installed crypto provider for webhooks: {0}")]
+    Tls(#[source] rustls::Error),
 }
 
 impl WebhookServer {
@@ -103,7 +105,7 @@ impl WebhookServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the certificate cannot be used or the address is in use.
+    /// Returns an error if the certificate or the crypto provider cannot be used, or the address is in use.
     ///
     /// # Panics
     ///
@@ -118,10 +120,9 @@ impl WebhookServer {
         webhooks: Webhooks,
     ) -> Result<Self, WebhookServerError> {
         let certificate = Arc::new(Current::load(files.into())?);
-        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
-            // Cannot fail, because the provider supports the default TLS versions.
-            .expect("aws-lc-rs supports TLS 1.2 and 1.3")
+            .map_err(WebhookServerError::Tls)?
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -328,7 +329,7 @@ mod tests {
     fn tls(protocol: &str) -> (TlsAcceptor, TlsConnector) {
         let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["a.svc".into()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = provider();
         let server =
             ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
         let mut server = server.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();

@@ -192,7 +192,7 @@ mod tests {
             ("<&mut serde_json::de::Deserializer<R> as serde_core::Deserializer>::any", Some("serde_json")),
             ("<R as pintle_controller::reconciler::AnyReconciler<K>>::reconcile", Some("pintle_controller")),
             ("core::str::converts::from_utf8", Some("core")),
-            ("aws_lc_gcm", None),
+            ("gcm_init_avx", None),
         ] {
             assert_eq!(crate_of(function), expected, "{function}");
         }

@@ -58,7 +58,7 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
     let name = ServerName::try_from("localhost").expect("a name");

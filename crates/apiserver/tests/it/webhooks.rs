@@ -50,7 +50,7 @@ impl Webhook {
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(names).expect("a certificate");
         let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.expect("versions").with_no_client_auth();
         let config = config.with_single_cert(vec![cert.der().clone()], key).expect("a certificate with its key");

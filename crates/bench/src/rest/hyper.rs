@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -70,7 +70,7 @@ impl Server {
             };
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_slice(&pem).expect("a valid certificate")).expect("a valid CA");
-            let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+            let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
             let builder = builder.with_safe_default_protocol_versions().expect("the provider has TLS versions");
             let mut config = builder.with_root_certificates(roots).with_no_client_auth();
             let http2 = protocol == Protocol::Http2;

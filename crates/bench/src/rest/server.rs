@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Interval, interval_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 /// The listeners of the server.
@@ -52,7 +52,7 @@ pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>>
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.signed_by(&key, &authority)?;
-    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
     let mut tls = builder.with_single_cert(vec![certificate.der().clone()], key)?;

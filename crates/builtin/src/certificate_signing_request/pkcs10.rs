@@ -1,10 +1,10 @@
 //! Parses PKCS #10 certification requests and checks their signatures.
 
-use aws_lc_rs::signature::{
+use ring::signature::{
     RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY as SHA1, RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY as SHA256,
     RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY as SHA512, RsaParameters, UnparsedPublicKey,
 };
-use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::crypto::ring::default_provider;
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 
 /// Creates a certificate authority, which signs a certificate for `127.0.0.1` and `localhost`. Returns the authority's
@@ -17,7 +17,7 @@ pub(super) fn issue(name: &str) -> anyhow::Result<(String, Arc<ServerConfig>)> {
     let key = KeyPair::generate()?;
     let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
     let certificate = CertificateParams::new(names)?.signed_by(&key, &authority)?;
-    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions()?.with_no_client_auth();
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
     Ok((authority.pem(), Arc::new(config.with_single_cert(vec![certificate.der().clone()], key)?)))

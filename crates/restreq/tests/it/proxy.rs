@@ -62,7 +62,7 @@ async fn http_request_through_proxy_has_absolute_url() {
 
 #[tokio::test]
 async fn tls_connection_uses_a_tunnel() {
-    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let issued = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
     let tls = rustls::ServerConfig::builder_with_provider(provider)

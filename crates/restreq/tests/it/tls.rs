@@ -70,7 +70,7 @@ fn versioned(
     alpn: &[&str],
     clients: Option<&Authority>,
 ) -> Arc<rustls::ServerConfig> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
         rustls::ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).unwrap();
     let builder = match clients {

@@ -68,7 +68,7 @@ impl Running {
     async fn connect(&self, authority: &[u8], protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(authority).map(Result::unwrap));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
