@@ -271,3 +271,18 @@ async fn connection_without_streams_is_not_used_again() {
         soon(client.get().send()).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn headers_may_have_64_kib() {
+    let (client, _) = serve(|request, mut respond| async move {
+        let kib: usize = request.uri().path()[1..].parse().unwrap();
+        let head = Response::builder().header("content-type", "application/json");
+        let head = (0..kib).fold(head, |head, _| head.header("set-cookie", "a".repeat(980)));
+        respond.send_response(head.body(()).unwrap(), false).unwrap().send_data("{}".into(), true).unwrap();
+    })
+    .await;
+    for (kib, fits) in [("60", true), ("70", false), ("1", true)] {
+        let answer = soon(client.get().abs_path([kib]).max_retries(0).send()).await;
+        assert_eq!(answer.is_ok(), fits, "{kib}: {answer:?}");
+    }
+}

@@ -33,8 +33,9 @@ const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// The connection's window must be at least as large as the windows of all its streams together. With a smaller
 /// window, unread responses could block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
-/// The maximum size of the response headers in bytes, as in hyper.
-const MAX_HEADERS: u32 = 16 << 10;
+/// The maximum size of the response headers in bytes, as over HTTP/1. Proxies in front of an API server can add large
+/// cookies and policies.
+const MAX_HEADERS: u32 = 64 << 10;
 /// The maximum number of streams until the server has sent its limit, as in hyper.
 const INITIAL_STREAMS: usize = 100;
 
