@@ -10,7 +10,7 @@
 //! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs of resource requests.
 //! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects, which a store
 //!   implements.
-//! - [`clock`] contains the server's clock.
+//! - [`clock`] contains the server's clock, and [`metrics`] the request metrics.
 //!
 //! The crate contains no kinds and no store, and does no I/O. To read the code, start with `object.rs` and
 //! `failure.rs`.
@@ -28,6 +28,7 @@
 pub mod clock;
 pub mod cluster;
 pub mod failure;
+pub mod metrics;
 pub mod object;
 pub mod object_diff;
 pub mod request;

@@ -88,7 +88,6 @@ pub mod faults;
 pub mod fuzz;
 mod http;
 mod live;
-mod metrics;
 mod plan;
 mod registry;
 mod server;

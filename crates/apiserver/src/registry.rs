@@ -37,6 +37,7 @@ pub(crate) use delete::{Deleted, FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 pub(crate) use list::{ListReply, SCAN_BATCH, Selected, Selection, compacted, is_uncached, parse_number};
 use pintle_apimachinery::clock::Clock;
 use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::metrics::Metrics;
 use pintle_apimachinery::request::user::User;
 use pintle_authz::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies, Rbac, Tokens, Webhooks};
 use pintle_discovery::Documents;
@@ -54,7 +55,6 @@ pub(crate) use update::{Make, UpdateSource};
 use crate::audit::AuditLog;
 use crate::config::ApiServerConfig;
 use crate::faults::Faults;
-use crate::metrics::Metrics;
 use pintle_storage::health::Health;
 
 /// The maximum time that a request waits for the store to reach the requested revision.

@@ -5,6 +5,7 @@
 //! - [`Documents`] encodes and caches discovery documents and OpenAPI documents. A [`DocumentScope`] selects a
 //!   document, and a [`DocumentForm`] its encoding.
 //! - [`api_versions`], [`group`] and [`resource_list`] describe groups, versions and resources in the legacy form.
+//! - [`MatchedKinds`] finds the kinds to which the resource rules of an admission policy refer.
 //! - [`inlined`] returns the schema of a kind without references.
 //!
 //! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)), and does not serve HTTP. To read the
@@ -19,6 +20,7 @@
 mod aggregated;
 mod documents;
 mod legacy;
+mod matched_kinds;
 mod openapi;
 mod openapi_proto;
 mod openapi_v2;
@@ -32,6 +34,7 @@ use sha2::{Digest, Sha256, Sha512};
 use aggregated::aggregated;
 pub use documents::{Document, DocumentForm, DocumentScope, Documents, Listing};
 pub use legacy::{api_versions, group, resource_list};
+pub use matched_kinds::{MatchedKinds, names_group};
 pub use openapi::inlined;
 use pintle_kinds::{Kind, ServedSubresource};
 

@@ -11,11 +11,11 @@ const MAX_LINES: usize = 18_000;
 
 /// The module layers of each crate, lowest layer first.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("apimachinery", &["clock object verb", "object_diff selector validate", "failure", "request", "cluster"]),
+    ("apimachinery", &["clock object verb", "metrics object_diff selector validate", "failure", "request", "cluster"]),
     (
         "apiserver",
         &[
-            "audit config faults metrics wait",
+            "audit config faults wait",
             "registry",
             "background watch",
             "http",

@@ -1,18 +1,16 @@
 //! Writes the status of ValidatingAdmissionPolicies, which contains the warnings of the type check and the checked
 //! generation. In a real cluster, kube-controller-manager writes the status of these policies.
 
-mod matched_kinds;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use matched_kinds::MatchedKinds;
 use pintle_admission::policy::TypeCheck;
 use pintle_apiextensions::DEFINITIONS;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::WriteOptions;
 use pintle_cel::Schema;
+use pintle_discovery::MatchedKinds;
 use pintle_json::{Json, json};
 use pintle_kinds::writer::Writer;
 use pintle_kinds::{Kind, Kinds, RequestTarget};
@@ -70,7 +68,7 @@ impl PolicyStatus {
         }
         for (key, stored) in all(registry, POLICIES) {
             let policy = stored.only(&["spec.matchConstraints.resourceRules", "spec.paramKind"]);
-            if matched_kinds::names_group(&policy["spec"], &groups) {
+            if pintle_discovery::names_group(&policy["spec"], &groups) {
                 self.due.insert(key, true);
             }
         }

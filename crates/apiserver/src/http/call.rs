@@ -8,6 +8,7 @@ use http::header::{AsHeaderName, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::upgrade::OnUpgrade;
+use pintle_apimachinery::metrics::{self, RequestLabels};
 use pintle_apimachinery::request::path::ResourcePath;
 use pintle_apimachinery::request::query::Query;
 use pintle_apimachinery::request::{RequestInfo, Requester, Verb};
@@ -16,7 +17,6 @@ use pintle_serving::offload;
 
 use super::socket::Socket;
 use crate::faults::View;
-use crate::metrics::{self, RequestLabels};
 use crate::registry::Registry;
 
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;

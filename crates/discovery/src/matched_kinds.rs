@@ -11,14 +11,15 @@ use pintle_kinds::{Kind, Kinds};
 const MAX_OF_RULE: usize = 10;
 
 /// The served kinds. The outer key is a kind's version, and the inner key is the kind's plural or singular name.
-pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
+pub struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
 /// The key that kube-controller-manager uses to look up a resource: the group in the rule, the version and the
 /// resource. The status of a policy lists the kinds in the order of these lookup keys.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {
-    pub(super) fn new(kinds: &'k Kinds) -> Self {
+    /// Indexes the served kinds by version and name.
+    pub fn new(kinds: &'k Kinds) -> Self {
         let mut by_version = HashMap::<_, HashMap<_, Vec<_>>>::new();
         for kind in kinds.kinds() {
             let names = by_version.entry(kind.version.as_str()).or_default();
@@ -33,7 +34,7 @@ impl<'k> MatchedKinds<'k> {
     ///
     /// As in kube-controller-manager, rules with a wildcard group or version are ignored. Resources with a wildcard or
     /// a subresource are also ignored.
-    pub(super) async fn matching(&self, spec: &Json) -> Vec<&'k Arc<Kind>> {
+    pub async fn matching(&self, spec: &Json) -> Vec<&'k Arc<Kind>> {
         let mut found = BTreeMap::new();
         for rule in spec.list("/matchConstraints/resourceRules") {
             tokio::task::yield_now().await;
@@ -90,7 +91,7 @@ impl<'k> MatchedKinds<'k> {
 }
 
 /// Returns `true` if a policy refers to one of `groups` in its resource rules or in its `paramKind`.
-pub(super) fn names_group(spec: &Json, groups: &BTreeSet<&str>) -> bool {
+pub fn names_group(spec: &Json, groups: &BTreeSet<&str>) -> bool {
     let of_params = spec.text("/paramKind/apiVersion").split_once('/').map(|(group, _)| group);
     let mut of_rules = spec.list("/matchConstraints/resourceRules").flat_map(|rule| rule.texts("/apiGroups"));
     of_params.is_some_and(|group| groups.contains(group))

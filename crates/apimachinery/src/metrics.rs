@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pintle_apimachinery::verb::RequestVerb;
 use pintle_meta::__private::Mutex;
+
+use crate::verb::RequestVerb;
 
 /// The maximum number of distinct label sets. Once the maximum is reached, requests with a new label set are not
 /// counted. The maximum limits memory use, because clients can send arbitrary resources and versions.
@@ -18,17 +19,17 @@ const BOUNDS: [f64; 23] = [
 ];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RequestLabels {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
-    pub(crate) scope: &'static str,
-    pub(crate) verb: &'static str,
-    pub(crate) dry_run: bool,
+pub struct RequestLabels {
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    pub subresource: String,
+    pub scope: &'static str,
+    pub verb: &'static str,
+    pub dry_run: bool,
     /// The value of the label `component`, which is `apiserver` for most paths. The label is empty for paths that all
     /// Kubernetes components serve, such as `/healthz`.
-    pub(crate) component: &'static str,
+    pub component: &'static str,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,10 +41,10 @@ struct RequestSeries {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
+pub struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
-    pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
+    pub fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
         let mut all = self.0.lock();
         if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
             return;
@@ -57,7 +58,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn text(&self, version: &str) -> String {
+    pub fn text(&self, version: &str) -> String {
         let all = self.0.lock().clone();
         let mut text = String::new();
         let mut family = |name: &str, kind: &str, help: &str| {
@@ -101,7 +102,7 @@ fn write_durations(out: &mut String, labels: &str, series: &RequestSeries) {
 }
 
 impl RequestLabels {
-    pub(crate) fn of_path(path: &str, method: &str) -> Option<Self> {
+    pub fn of_path(path: &str, method: &str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let (subresource, component) = match (parts.next()?, parts.next()) {
             (part @ ("healthz" | "livez" | "readyz" | "metrics" | "version"), _) => (format!("/{part}"), ""),
@@ -131,7 +132,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Returns the `verb` label. The `verb` label of an apply patch request is `APPLY`.
-pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
+pub fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",
         RequestVerb::Update => "PUT",
