@@ -11,9 +11,8 @@ use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_fieldmanager::Conversion;
 use pintle_json::{Json, json};
 use pintle_kinds::table::{Column, Table};
-use pintle_kinds::{Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
+use pintle_kinds::{Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy, nested_integer, nested_text};
 use pintle_schema::Schema;
-use pintle_schema::patch::go_text;
 
 use super::field_path::FieldPath;
 use super::rules::{self, RuleTree};
@@ -146,8 +145,12 @@ impl CustomStrategy {
         })
     }
 
-    fn status_scale_errors(&self, object: &Json) -> Option<FieldError> {
-        replicas_error(&self.scale.as_ref()?.status_replicas, object)
+    fn status_scale_errors(&self, object: &Json) -> FieldErrors {
+        let Some(scale) = &self.scale else { return FieldErrors::default() };
+        let selector = &scale.label_selector;
+        let selector_error =
+            nested_text(selector, object).err().map(|why| FieldError::invalid(selector, &"".into(), why));
+        replicas_error(&scale.status_replicas, object).into_iter().chain(selector_error).collect()
     }
 }
 
@@ -163,27 +166,10 @@ const BLOCKING_ERROR_TYPES: [FieldErrorType; 5] = [
 /// not a valid number of replicas. As in kube-apiserver, the error for a value of a wrong type shows 0 instead of this
 /// value.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
-    let mut value = object;
-    let type_error = |value: &Json, expected: &str| {
-        let go_type = match value {
-            Json::String(_) => "string",
-            Json::Bool(_) => "bool",
-            Json::Array(_) => "[]interface {}",
-            Json::Object(_) => "map[string]interface {}",
-            _ if value.is_i64() => "int64",
-            _ => "float64",
-        };
-        let text = go_text(value);
-        let why = format!("{path} accessor error: {text} is of the type {go_type}, expected {expected}");
-        Some(FieldError::invalid(path, &0.into(), why))
+    let replicas = match nested_integer(path, object) {
+        Ok(replicas) => replicas?,
+        Err(why) => return Some(FieldError::invalid(path, &0.into(), why)),
     };
-    for part in path.trim_start_matches('.').split('.') {
-        if !value.is_object() {
-            return type_error(value, "map[string]interface{}");
-        }
-        value = value.get(part).filter(|value| !value.is_null())?;
-    }
-    let Some(replicas) = value.as_i64() else { return type_error(value, "int64") };
     let why = match replicas {
         ..0 => "should be a non-negative integer".to_owned(),
         _ if replicas > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),

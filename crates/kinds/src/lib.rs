@@ -65,7 +65,7 @@ use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Scope};
 use pintle_schema::Schema;
 use pintle_store::{Draft, MemberOrder, ResourceKey, Stored};
 pub use request_target::RequestTarget;
-pub use scale::Scale;
+pub use scale::{Scale, nested_integer, nested_text};
 pub use scale_body::ScaleBody;
 pub use strategy::{Plain, Strategy};
 pub use strategy_types::{

@@ -9,6 +9,7 @@ use pintle_apimachinery::selector::structured_text;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_meta::{GroupResource, LabelSelector};
+use pintle_schema::patch::go_text;
 
 use crate::request_target::RequestTarget;
 
@@ -39,10 +40,23 @@ impl Scale {
         &WORKLOAD
     }
 
-    /// Returns an object's Scale, or an error if a custom resource has no replicas field.
+    /// Returns an object's Scale, or an error if a custom resource has no replicas field, or if a field of the Scale has
+    /// the wrong type.
     pub fn read(&self, object: &Json) -> Outcome<Json> {
+        self.check_types(object)?;
         let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
+    }
+
+    /// Returns an error if a custom resource has a field of the wrong type at one of the declared paths. `null` also has
+    /// the wrong type.
+    pub fn check_types(&self, object: &Json) -> Outcome<()> {
+        if !self.is_declared {
+            return Ok(());
+        }
+        let replicas = [&self.spec_replicas, &self.status_replicas];
+        let check = replicas.into_iter().try_for_each(|path| nested_integer(path, object).map(drop));
+        check.and_then(|()| nested_text(&self.label_selector, object).map(drop)).map_err(|why| Failure::plain(500, why))
     }
 
     /// Returns the Scale for a write request. An object without a number of replicas gets a Scale with 0 replicas.
@@ -169,6 +183,49 @@ impl Scale {
             ),
         ))
     }
+}
+
+/// Returns the integer at a path, or `None` if an object in the path lacks the next field. Returns the error text of
+/// apimachinery's `NestedInt64` if a value has the wrong type.
+pub fn nested_integer(path: &str, object: &Json) -> Result<Option<i64>, String> {
+    let value = nested(path, object)?;
+    value.map(|value| value.as_i64().ok_or_else(|| type_error(path, value, "int64"))).transpose()
+}
+
+/// Returns the string at a path, like [`nested_integer`]. Returns `None` if the path is empty.
+pub fn nested_text<'a>(path: &str, object: &'a Json) -> Result<Option<&'a str>, String> {
+    let value = if path.is_empty() { None } else { nested(path, object)? };
+    value.map(|value| value.as_str().ok_or_else(|| type_error(path, value, "string"))).transpose()
+}
+
+fn nested<'a>(path: &str, object: &'a Json) -> Result<Option<&'a Json>, String> {
+    let (mut value, mut end) = (object, 0);
+    for name in path.trim_start_matches('.').split('.') {
+        end += 1 + name.len();
+        if value.is_null() {
+            return Ok(None);
+        }
+        if !value.is_object() {
+            return Err(type_error(&path[..end.min(path.len())], value, "map[string]interface{}"));
+        }
+        let Some(next) = value.get(name) else { return Ok(None) };
+        value = next;
+    }
+    Ok(Some(value))
+}
+
+fn type_error(path: &str, value: &Json, expected: &str) -> String {
+    let go_type = match value {
+        Json::Null => "<nil>",
+        Json::String(_) => "string",
+        Json::Bool(_) => "bool",
+        Json::Array(_) => "[]interface {}",
+        Json::Object(_) => "map[string]interface {}",
+        _ if value.is_i64() => "int64",
+        _ => "float64",
+    };
+    let text = if value.is_null() { "<nil>".to_owned() } else { go_text(value) };
+    format!("{path} accessor error: {text} is of the type {go_type}, expected {expected}")
 }
 
 fn at<'a>(path: &str, object: &'a Json) -> Option<&'a Json> {

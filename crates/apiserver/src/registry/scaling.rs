@@ -71,6 +71,7 @@ impl Registry {
         let paths = scale_paths(target)?;
         let change = |live: Option<&Json>| {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
+            paths.check_types(live)?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
         // Use `UpdateSource::Apply` to skip the managed fields in the pipeline, because `make` has already updated

@@ -279,6 +279,49 @@ async fn invalid_replicas_are_also_reported_for_the_scale() {
 }
 
 #[tokio::test]
+async fn null_in_a_scale_path_has_the_wrong_type() {
+    let server = server().await;
+    let nullable = |of: &str| json!({"type": of, "nullable": true});
+    let part = json!({"type": "object", "properties": {"n": nullable("integer"), "s": nullable("string")}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": part, "status": part}}});
+    let paths =
+        json!({"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", "labelSelectorPath": ".status.s"});
+    let version = |subresources: Json| json!([{"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": subresources}]);
+    let names = json!({"plural": "ws", "kind": "W"});
+    let definition = json!({"metadata": {"name": "ws.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": version(json!({"status": {}}))}});
+    let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(call(&server, Method::POST, all, definition).await.code, 201);
+    let ws = "/apis/example.com/v1/ws";
+    let object = |name: &str, spec: Json| json!({"apiVersion": "example.com/v1", "kind": "W", "metadata": {"name": name}, "spec": spec});
+    assert_eq!(call(&server, Method::POST, ws, object("old", json!({"n": null}))).await.code, 201);
+    let versions = json!({"spec": {"versions": version(json!({"status": {}, "scale": paths}))}});
+    assert_eq!(call(&server, Method::PATCH, &format!("{all}/ws.example.com"), versions).await.code, 200);
+    server.settle().await;
+
+    let wrong = |path: &str, of: &str| format!("{path} accessor error: <nil> is of the type <nil>, expected {of}");
+    let of_spec = format!("W.example.com \"a\" is invalid: .spec.n: Invalid value: 0: {}", wrong(".spec.n", "int64"));
+    let created = call(&server, Method::POST, ws, object("a", json!({"n": null}))).await;
+    assert_eq!((created.code, created.body.text("/message")), (422, &*of_spec));
+    assert_eq!(call(&server, Method::POST, ws, object("a", json!({"n": 1}))).await.code, 201);
+    let mut replacement = get(&server, &format!("{ws}/a")).await.body;
+    replacement["spec"] = json!({"n": null});
+    let replaced = call(&server, Method::PUT, &format!("{ws}/a"), replacement.clone()).await;
+    assert_eq!((replaced.code, replaced.body.text("/message")), (422, &*of_spec));
+    replacement["status"] = json!({"n": null, "s": null});
+    let status = call(&server, Method::PUT, &format!("{ws}/a/status"), replacement).await;
+    let causes: Vec<_> = status.body.list("/details/causes").map(|cause| cause.text("/message")).collect();
+    let of_status = [("0", wrong(".status.n", "int64")), ("\"\"", wrong(".status.s", "string"))]
+        .map(|(value, why)| format!("Invalid value: {value}: {why}"));
+    assert_eq!((status.code, causes), (422, of_status.iter().map(String::as_str).collect()));
+
+    let scale = get(&server, &format!("{ws}/old/scale")).await;
+    assert_eq!((scale.code, scale.body.text("/message")), (500, &*wrong(".spec.n", "int64")));
+    let scaled = call(&server, Method::PATCH, &format!("{ws}/old/scale"), json!({"spec": {"replicas": 2}})).await;
+    assert_eq!((scaled.code, scaled.body.text("/message")), (500, &*wrong(".spec.n", "int64")));
+}
+
+#[tokio::test]
 async fn nested_directives_in_new_list_items_cause_warnings() {
     let server = server().await;
     let path = "/api/v1/namespaces/default/podtemplates";
