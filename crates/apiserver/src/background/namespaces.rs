@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::{metadata, set_condition};
 use pintle_apimachinery::request::options::DeleteOptions;
 use pintle_apimachinery::request::user::User;
@@ -25,8 +25,12 @@ use crate::registry::{Registry, UpdateSource};
 /// The delay before the controller empties a deleted namespace. The delay lets clients observe the terminating
 /// namespace.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
+/// The delay before the controller checks again whether the remaining objects are gone.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds, and the maximum number of finalizers, that the status lists.
+/// The minimum and maximum delay before a retry after a failure. The delay doubles with each retry.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const MAX_RETRY: Duration = Duration::from_secs(60);
+/// The maximum number of kinds, finalizers or failures that a condition lists.
 const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
@@ -34,7 +38,8 @@ const MANAGER: &str = "kube-controller-manager";
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    stuck: HashSet<String>,
+    /// The namespaces that the controller could not remove, with the delay before the next attempt.
+    stuck: HashMap<String, Duration>,
 }
 
 impl Controller for Cleaner {
@@ -57,7 +62,7 @@ impl Controller for Cleaner {
     }
 
     fn is_busy(&self) -> bool {
-        self.due.keys().any(|name| !self.stuck.contains(name))
+        self.due.keys().any(|name| !self.stuck.contains_key(name))
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
@@ -72,13 +77,13 @@ impl Controller for Cleaner {
                 continue;
             };
             // If a client has recreated the namespace in the meantime, `observe` schedules the new namespace.
-            let Some(remaining) = empty(registry, &namespace).await else { continue };
-            report(registry, &namespace, &remaining);
-            if remaining.is_empty() && finish(registry, &namespace) {
+            let Some(left) = empty(registry, &namespace).await else { continue };
+            report(registry, &namespace, &left);
+            if left.is_empty() && finish(registry, &namespace) {
                 self.due.remove(&name);
+                self.stuck.remove(&name);
             } else {
-                self.stuck.insert(name.clone());
-                self.due.insert(name, Instant::now() + NAMESPACE_POLL);
+                self.retry_later(name, left.failures.is_empty() && !left.remaining.is_empty());
             }
         }
         self.due.values().min().copied()
@@ -90,6 +95,33 @@ impl Cleaner {
         if namespace.is_deleting() {
             self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + NAMESPACE_LINGER);
         }
+    }
+
+    /// Schedules the next attempt to remove a namespace. The delay is constant while the controller only waits for other
+    /// clients to remove objects, and grows exponentially after failures.
+    fn retry_later(&mut self, name: String, only_waits: bool) {
+        let before = self.stuck.get(&name).copied();
+        let delay = match before {
+            _ if only_waits => NAMESPACE_POLL,
+            None => FIRST_RETRY,
+            Some(before) => (before * 2).min(MAX_RETRY),
+        };
+        self.stuck.insert(name.clone(), delay);
+        self.due.insert(name, Instant::now() + delay);
+    }
+}
+
+/// The result of an attempt to empty a namespace.
+#[derive(Default)]
+struct Left {
+    remaining: Vec<Remaining>,
+    /// The error messages of failed deletions, with one message for each kind.
+    failures: Vec<String>,
+}
+
+impl Left {
+    fn is_empty(&self) -> bool {
+        self.remaining.is_empty() && self.failures.is_empty()
     }
 }
 
@@ -104,52 +136,58 @@ fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
 }
 
-/// Deletes the objects in a namespace and returns the remaining objects. Returns `None` if the namespace is no longer
-/// terminating.
-async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
+/// Deletes the objects in a namespace. Returns the failures, and the remaining objects of kinds without failures. Returns
+/// `None` if the namespace is no longer terminating.
+async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Left> {
     let kinds = registry.kinds();
     let is_content =
         |kind: &&Arc<Kind>| kind.is_namespaced() && !kind.flags.is_transient && kind.supports(Verb::Delete);
     let mut known = HashSet::new();
-    let mut stores: Vec<_> = kinds.kinds().filter(|kind| is_content(kind) && known.insert(&kind.stored_as)).collect();
-    stores.sort_by_key(|kind| !kind.flags.supports_grace_period);
-    let mut remaining = Vec::new();
-    for kind in stores {
-        delete_all(registry, kind, namespace).await;
+    // The controller processes events twice, because two API groups contain them.
+    let mut resources: Vec<_> =
+        kinds.kinds().filter(|kind| is_content(kind) && known.insert(kind.resource())).collect();
+    resources.sort_by_key(|kind| !kind.flags.supports_grace_period);
+    let mut left = Left::default();
+    for kind in resources {
+        let deleted = delete_all(registry, kind, namespace).await;
         if !is_terminating(registry, namespace) {
             return None;
         }
-        let left = contents(registry, kind, &namespace.name());
-        if !left.is_empty() {
-            let finalizers = left.iter().flat_map(|object| object.finalizers()).collect();
-            remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
-            if kind.flags.supports_grace_period && left.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
+        if let Err(failure) = deleted {
+            left.failures.push(failure.status.message);
+            continue;
+        }
+        let objects = contents(registry, kind, &namespace.name());
+        if !objects.is_empty() {
+            let finalizers = objects.iter().flat_map(|object| object.finalizers()).collect();
+            left.remaining.push(Remaining { resource: kind.resource().to_string(), count: objects.len(), finalizers });
+            if kind.flags.supports_grace_period && objects.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
                 break;
             }
         }
     }
-    Some(remaining)
+    left.failures.sort();
+    Some(left)
 }
 
-async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stored) {
+/// Deletes a namespace's objects of one kind. Like a `deletecollection` request, stops at the first failure.
+async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stored) -> Outcome<()> {
+    let requested = RequestTarget::new(kind.clone(), &namespace.name(), "");
+    let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
     for object in contents(registry, kind, &namespace.name()) {
         if !is_terminating(registry, namespace) {
-            return;
+            return Ok(());
         }
         if !object.is_deleting() {
             offload::work_on(object.weight()).await;
             let target = RequestTarget::new(kind.clone(), &namespace.name(), &object.name());
-            let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
-            if let Err(failure) = registry.delete(&target, &options, &requester()) {
-                tracing::debug!(
-                    namespace = &*namespace.name(),
-                    error = failure.status.message,
-                    "cannot delete an object in a deleted namespace"
-                );
+            match registry.delete_admitted(&target, &requested, &options, &requester()) {
+                Err(failure) if !failure.is_not_found() => return Err(failure),
+                _ => tokio::task::yield_now().await,
             }
-            tokio::task::yield_now().await;
         }
     }
+    Ok(())
 }
 
 fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored>> {
@@ -157,7 +195,7 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
     objects.map(|(_, stored)| stored).collect()
 }
 
-fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
+fn report(registry: &Arc<Registry>, namespace: &Stored, Left { remaining, failures }: &Left) {
     // If the group of a resource is empty, the name of the resource ends with a dot.
     let name = |left: &Remaining| {
         if left.resource.contains('.') { left.resource.clone() } else { format!("{}.", left.resource) }
@@ -179,12 +217,22 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
             "ParsedGroupVersions",
             "All legacy kube types successfully parsed".to_owned(),
         ),
-        (
-            "NamespaceDeletionContentFailure",
-            "False",
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization".to_owned(),
-        ),
+        if failures.is_empty() {
+            (
+                "NamespaceDeletionContentFailure",
+                "False",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization".to_owned(),
+            )
+        } else {
+            let (count, why) = (failures.len(), join(failures.iter().cloned()));
+            (
+                "NamespaceDeletionContentFailure",
+                "True",
+                "ContentDeletionFailed",
+                format!("Failed to delete all resource types, {count} remaining: {why}"),
+            )
+        },
         if remaining.is_empty() {
             ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed".to_owned())
         } else {
@@ -305,7 +353,7 @@ mod tests {
         let next = put(NAMESPACES, "a", json!({"name": "a", "uid": "2"}));
         map("of-the-next");
         assert!(turns(empty(&registry, &gone)).0.is_none());
-        report(&registry, &gone, &[]);
+        report(&registry, &gone, &Left::default());
         assert!(!finish(&registry, &gone));
         assert_eq!(registry.db.get(NAMESPACES, "a").expect("an existing namespace").revision(), next.revision());
         assert!(registry.db.get("configmaps", "a/of-the-next").is_some());

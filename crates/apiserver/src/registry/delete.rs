@@ -34,7 +34,7 @@ impl Registry {
 
     /// Like [`delete`](Self::delete), but for a request path that names `requested`, which is the object or its
     /// collection.
-    pub(super) fn delete_admitted(
+    pub(crate) fn delete_admitted(
         &self,
         target: &RequestTarget,
         requested: &RequestTarget,

@@ -32,6 +32,7 @@ mod lists;
 mod managed_conversions;
 mod metadata_rules;
 mod mutations;
+mod namespaces;
 mod nesting;
 mod openapi;
 mod openapi_proto;
