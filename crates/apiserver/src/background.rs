@@ -11,6 +11,7 @@
 //! controller lags too far behind the changes, it lists its resources again.
 
 mod api_services;
+mod backoff;
 mod definitions;
 mod events;
 mod flows;
@@ -18,6 +19,7 @@ mod garbage;
 mod kubernetes;
 mod namespaces;
 mod policy_status;
+mod reviews;
 mod roles;
 
 use std::net::SocketAddr;

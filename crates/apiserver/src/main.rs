@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot, check_manifests};
@@ -84,6 +85,9 @@ enum ControllerName {
     Nothing,
 }
 
+/// The maximum time that the start waits for the controllers.
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
@@ -162,12 +166,12 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let server = ApiServer::start(config).await?;
     if let Some(snapshot) = snapshot {
         server.restore(&snapshot);
-        server.settle().await;
+        settle(&server).await;
     }
     for path in &arguments.crd {
         server.load_path(path)?;
     }
-    server.settle().await;
+    settle(&server).await;
     for path in &arguments.load {
         server.load_path(path)?;
     }
@@ -190,6 +194,14 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     server.shutdown().await;
     Ok(())
+}
+
+/// Waits until the controllers have processed the loaded objects. Continues after [`SETTLE_LIMIT`], because a slow webhook
+/// in a snapshot can review many deletions.
+async fn settle(server: &ApiServer) {
+    if tokio::time::timeout(SETTLE_LIMIT, server.settle()).await.is_err() {
+        tracing::warn!("the controllers have not processed all loaded objects yet; an admission webhook may be slow");
+    }
 }
 
 /// Writes a file with secrets, which only the owner can read. If the file already existed with a less strict mode, this

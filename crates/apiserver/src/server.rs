@@ -286,7 +286,8 @@ impl ApiServer {
 
     /// Waits until the controllers of the server have processed all previous writes. When the future completes, the
     /// server serves all CustomResourceDefinitions, the dependents of deleted owners are gone, and deleted namespaces
-    /// are empty. Objects with finalizers may remain.
+    /// are empty. Objects with finalizers may remain. Objects whose deletion an admission webhook denies may also remain.
+    /// If a webhook reviews a write of a controller, the method waits for the webhook's response or timeout.
     ///
     /// # Cancel safety
     ///

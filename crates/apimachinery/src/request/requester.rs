@@ -57,8 +57,8 @@ impl Requester {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Returns the webhook calls of the request, or `None` if the request calls no webhooks, like the server's own
-    /// writes.
+    /// Returns the webhook calls of the request, or `None` if the request calls no webhooks, like most of
+    /// the server's own writes.
     pub fn webhooks(&self) -> Option<&WebhookCalls> {
         self.shared.webhooks.get()
     }

@@ -18,11 +18,11 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use pintle_apiextensions::DEFINITIONS;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::object::key;
+use pintle_apimachinery::request::Requester;
 use pintle_apimachinery::request::options::DeleteOptions;
 use pintle_json::Json;
 use pintle_kinds::{Kind, Kinds, RequestTarget};
@@ -34,13 +34,11 @@ use tokio::time::Instant;
 
 use self::deleted::DeletedOwners;
 use self::owners::{OwnerState, owner_state};
-use self::release::{drop_finalizer, drop_references, has_finalizer, requester, unblock};
+use self::release::{drop_finalizer, drop_references, has_finalizer, unblock};
+use super::backoff::Backoff;
+use super::reviews::Reviews;
 use super::{Controller, all};
 use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
-
-/// The minimum and maximum delay before a retry. The retry delay doubles with each retry.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const MAX_RETRY: Duration = Duration::from_secs(60);
 
 type Location = (ResourceKey, Key);
 
@@ -58,7 +56,8 @@ pub(super) struct Collector {
     /// unserved kind.
     unserved: HashSet<Location>,
     failed: HashSet<Location>,
-    retry: Option<(Instant, Duration)>,
+    backoff: Backoff,
+    reviews: Reviews<Location>,
     kinds: Arc<Kinds>,
     definitions_revision: u64,
     /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
@@ -113,7 +112,7 @@ impl Controller for Collector {
     /// Processes the queued objects. Retries failed objects with exponential backoff.
     async fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> Option<Instant> {
         self.update_kinds(registry);
-        if self.retry.is_some_and(|(due, _)| due <= Instant::now()) {
+        if self.backoff.is_due() {
             for at in std::mem::take(&mut self.failed) {
                 self.enqueue(at);
             }
@@ -121,7 +120,7 @@ impl Controller for Collector {
         let mut too_early = Vec::new();
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
-            match self.process(registry, at.clone(), observed).await {
+            match self.process_reviewed(registry, at.clone(), observed).await {
                 Ok(Processed::Done) => (),
                 Ok(Processed::TooEarly) => too_early.push(at),
                 Err(failure) => {
@@ -131,31 +130,23 @@ impl Controller for Collector {
             }
             tokio::task::yield_now().await;
         }
-        let now = Instant::now();
         let is_early = !too_early.is_empty();
         too_early.into_iter().for_each(|at| self.enqueue(at));
-        self.retry = match self.retry {
-            _ if self.failed.is_empty() => None,
-            Some((due, pause)) if due > now => Some((due, pause)),
-            before => {
-                let pause = before.map_or(FIRST_RETRY, |(_, pause)| (pause * 2).min(MAX_RETRY));
-                Some((now + pause, pause))
-            }
-        };
-        if is_early { Some(now) } else { self.retry.map(|(due, _)| due) }
+        let next_retry = self.backoff.next(!self.failed.is_empty(), self.reviews.is_waiting());
+        if is_early { Some(Instant::now()) } else { next_retry }
     }
 
     fn is_busy(&self) -> bool {
-        !self.queue.is_empty() || self.awaits_kinds()
+        !self.queue.is_empty() || self.awaits_kinds() || self.reviews.is_waiting()
     }
 
     async fn wait_for_event(&mut self) {
-        if !self.awaits_kinds() {
-            std::future::pending::<()>().await;
+        let (awaits_kinds, revision) = (self.awaits_kinds(), self.definitions_revision);
+        tokio::select! {
+            // Ignore an error, because it only means that the CustomResourceDefinition controller has ended.
+            () = async { drop(self.served_revision.wait_for(|served| *served >= revision).await) }, if awaits_kinds => (),
+            reviewed = self.reviews.next() => self.enqueue(reviewed),
         }
-        let revision = self.definitions_revision;
-        // Ignore an error, because it only means that the CustomResourceDefinition controller has ended.
-        drop(self.served_revision.wait_for(|served| *served >= revision).await);
     }
 }
 
@@ -172,7 +163,8 @@ impl Collector {
             unchecked: HashSet::new(),
             unserved: HashSet::new(),
             failed: HashSet::new(),
-            retry: None,
+            backoff: Backoff::default(),
+            reviews: Reviews::new("generic-garbage-collector"),
             kinds: Arc::default(),
             definitions_revision: 0,
             served_revision,
@@ -264,9 +256,29 @@ impl Collector {
         }
     }
 
-    async fn process(&mut self, registry: &Arc<Registry>, at: Location, observed: u64) -> Outcome<Processed> {
+    /// Processes an object. If a webhook must review a write first, the collector processes the object again after the
+    /// review.
+    async fn process_reviewed(&mut self, registry: &Arc<Registry>, at: Location, observed: u64) -> Outcome<Processed> {
+        let Some((kind, at)) = resolve(registry, &self.kinds, &at) else {
+            self.reviews.forget(&at);
+            return Ok(Processed::Done);
+        };
+        let Some(by) = self.reviews.requester(registry, &at) else { return Ok(Processed::Done) };
+        match self.process(registry, &kind, at.clone(), &by, observed).await {
+            Err(failure) if self.reviews.call(registry, at, by, &failure) => Ok(Processed::Done),
+            outcome => outcome,
+        }
+    }
+
+    async fn process(
+        &mut self,
+        registry: &Arc<Registry>,
+        kind: &Arc<Kind>,
+        (resource, key): Location,
+        by: &Requester,
+        observed: u64,
+    ) -> Outcome<Processed> {
         let kinds = self.kinds.clone();
-        let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
         // In a plan, the upstream cluster collects the garbage of its own deletions.
@@ -281,12 +293,12 @@ impl Collector {
             report::report_cross_namespace_owners(registry, &kinds, &target, &stored);
         }
         if !stored.is_deleting() {
-            return self.collect(registry, &kinds, &target, &stored, observed);
+            return self.collect(registry, &kinds, &target, &stored, by, observed);
         }
         if has_finalizer(&stored, ORPHAN_FINALIZER) {
-            self.orphan_dependents(registry, &target, &stored).await?;
+            self.orphan_dependents(registry, &target, &stored, by).await?;
         } else if has_finalizer(&stored, FOREGROUND_FINALIZER) {
-            self.await_dependents(registry, &target, &stored)?;
+            self.await_dependents(registry, &target, &stored, by)?;
         }
         Ok(Processed::Done)
     }
@@ -301,6 +313,7 @@ impl Collector {
         registry: &Arc<Registry>,
         target: &RequestTarget,
         owner: &Stored,
+        by: &Requester,
     ) -> Outcome<()> {
         let (mut outcome, mut has_unserved) = (Ok(()), false);
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
@@ -311,7 +324,10 @@ impl Collector {
             // Continue with the other dependents if the write of one dependent fails.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
-            outcome = outcome.and(drop_references(registry, &target, &dependent.uid(), &is_of_owner));
+            match drop_references(registry, &target, &dependent.uid(), &is_of_owner, by) {
+                Err(failure) if failure.is_waiting() => return Err(failure),
+                result => outcome = outcome.and(result),
+            }
             tokio::task::yield_now().await;
         }
         outcome?;
@@ -320,13 +336,19 @@ impl Collector {
             return Ok(());
         }
         offload::work_on(owner.weight()).await;
-        drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
+        drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER, by)
     }
 
     /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all dependents that
     /// are not being deleted yet. The collector calls this method again after the deletion of each dependent. Each call
     /// first checks the dependent that blocked the owner in the previous call.
-    fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
+    fn await_dependents(
+        &mut self,
+        registry: &Arc<Registry>,
+        target: &RequestTarget,
+        owner: &Stored,
+        by: &Requester,
+    ) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
         if before.is_none() {
@@ -350,7 +372,7 @@ impl Collector {
                 self.blocked.insert(uid.into_owned(), at);
                 Ok(())
             }
-            None => drop_finalizer(registry, target, &uid, FOREGROUND_FINALIZER),
+            None => drop_finalizer(registry, target, &uid, FOREGROUND_FINALIZER, by),
         }
     }
 
@@ -362,6 +384,7 @@ impl Collector {
         kinds: &Kinds,
         target: &RequestTarget,
         object: &Stored,
+        by: &Requester,
         observed: u64,
     ) -> Outcome<Processed> {
         if target.kind.flags.is_report {
@@ -391,7 +414,7 @@ impl Collector {
                     .map(|(reference, _)| reference.text("/uid").to_owned())
                     .collect();
                 let is_dead = |reference: &Json| dead.contains(reference.text("/uid"));
-                drop_references(registry, target, &object.uid(), &is_dead)?;
+                drop_references(registry, target, &object.uid(), &is_dead, by)?;
             }
             return Ok(Processed::Done);
         }
@@ -400,7 +423,7 @@ impl Collector {
             true => {
                 let is_cycle = dependents.iter().any(|(_, dependent)| dependent.is_deleting());
                 if is_cycle {
-                    unblock(registry, target, &object.uid())?;
+                    unblock(registry, target, &object.uid(), by)?;
                 }
                 PropagationPolicy::Foreground
             }
@@ -415,7 +438,7 @@ impl Collector {
             resource_version: Some(object.revision().to_string()),
             ..DeleteOptions::default()
         };
-        match registry.delete(target, &options, &requester()) {
+        match registry.delete(target, &options, by) {
             Err(failure) if failure.is_conflict() => Ok(Processed::TooEarly),
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(Processed::Done),
@@ -425,14 +448,15 @@ impl Collector {
 
 /// Returns the kind and the location of the object that a queue entry refers to. A queue entry contains either a
 /// location, or the kind and name of an owner.
-fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
+fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): &Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
-        return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
+        registry.db.get(resource, key)?;
+        return Some((kind_of_store(kinds, resource)?.clone(), (resource.clone(), key.clone())));
     };
     let (group, name) = group_kind.split_once('/')?;
     let kind = kinds.group_kind(group, name)?;
     let store: ResourceKey = kind.resource_key().clone();
-    let key = if kind.is_namespaced() { key } else { key.rsplit('/').next().unwrap_or_default().into() };
+    let key = if kind.is_namespaced() { key.clone() } else { key.rsplit('/').next().unwrap_or_default().into() };
     registry.db.get(&store, &key)?;
     Some((kind.clone(), (store, key)))
 }

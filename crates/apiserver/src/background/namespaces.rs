@@ -8,7 +8,6 @@ use std::time::Duration;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::{metadata, set_condition};
 use pintle_apimachinery::request::options::DeleteOptions;
-use pintle_apimachinery::request::user::User;
 use pintle_apimachinery::request::{Requester, Subresource, Verb};
 use pintle_builtin::NAMESPACES;
 use pintle_json::{Json, json};
@@ -19,6 +18,7 @@ use pintle_serving::offload;
 use pintle_storage::{Change, ChangeKind, Range, Stored};
 use tokio::time::Instant;
 
+use super::reviews::{Reviews, now_text};
 use super::{Controller, all, options};
 use crate::registry::{Registry, UpdateSource};
 
@@ -35,11 +35,12 @@ const MAX_LISTED: usize = 100;
 const MANAGER: &str = "kube-controller-manager";
 
 /// Empties terminating namespaces. The map `due` contains the next processing time of each namespace.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
     /// The namespaces that the controller could not remove, with the delay before the next attempt.
     stuck: HashMap<String, Duration>,
+    reviews: Reviews<String>,
 }
 
 impl Controller for Cleaner {
@@ -62,7 +63,12 @@ impl Controller for Cleaner {
     }
 
     fn is_busy(&self) -> bool {
-        self.due.keys().any(|name| !self.stuck.contains_key(name))
+        self.reviews.is_waiting() || self.due.keys().any(|name| !self.stuck.contains_key(name))
+    }
+
+    async fn wait_for_event(&mut self) {
+        let reviewed = self.reviews.next().await;
+        self.due.insert(reviewed, Instant::now());
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
@@ -74,19 +80,34 @@ impl Controller for Cleaner {
             let Some(namespace) = registry.db.get(NAMESPACES, &name).filter(|namespace| namespace.is_deleting()) else {
                 self.due.remove(&name);
                 self.stuck.remove(&name);
+                self.reviews.forget(&name);
+                continue;
+            };
+            let Some(by) = self.reviews.requester(registry, &name) else {
+                self.due.remove(&name);
                 continue;
             };
             // If a client has recreated the namespace in the meantime, `observe` schedules the new namespace.
-            let Some(left) = empty(registry, &namespace).await else { continue };
-            report(registry, &namespace, &left);
-            if left.is_empty() && finish(registry, &namespace) {
-                self.due.remove(&name);
-                self.stuck.remove(&name);
-            } else {
-                self.retry_later(name, left.failures.is_empty() && !left.remaining.is_empty());
+            match process(registry, &namespace, &by).await {
+                Ok(State::Recreated) => (),
+                Ok(State::Removed) => {
+                    self.due.remove(&name);
+                    self.stuck.remove(&name);
+                }
+                Ok(State::Remaining { only_waits }) => self.retry_later(name, only_waits),
+                Err(failure) => {
+                    self.due.remove(&name);
+                    self.reviews.call(registry, name, by, &failure);
+                }
             }
         }
         self.due.values().min().copied()
+    }
+}
+
+impl Default for Cleaner {
+    fn default() -> Self {
+        Self { due: HashMap::new(), stuck: HashMap::new(), reviews: Reviews::new("namespace-controller") }
     }
 }
 
@@ -109,6 +130,27 @@ impl Cleaner {
         self.stuck.insert(name.clone(), delay);
         self.due.insert(name, Instant::now() + delay);
     }
+}
+
+enum State {
+    /// The namespace is no longer terminating, or a client has recreated it.
+    Recreated,
+    Removed,
+    Remaining {
+        /// Whether the controller only waits for other clients to remove objects.
+        only_waits: bool,
+    },
+}
+
+/// Empties a namespace, reports the remaining objects, and removes an empty namespace. Returns an error if a webhook
+/// must first review a write. The controller then processes the namespace again after the review.
+async fn process(registry: &Arc<Registry>, namespace: &Stored, by: &Requester) -> Outcome<State> {
+    let Some(left) = empty(registry, namespace, by).await? else { return Ok(State::Recreated) };
+    report(registry, namespace, &left, by)?;
+    if left.is_empty() && finish(registry, namespace, by)? {
+        return Ok(State::Removed);
+    }
+    Ok(State::Remaining { only_waits: left.failures.is_empty() && !left.remaining.is_empty() })
 }
 
 /// The result of an attempt to empty a namespace.
@@ -137,8 +179,8 @@ fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
 }
 
 /// Deletes the objects in a namespace. Returns the failures, and the remaining objects of kinds without failures. Returns
-/// `None` if the namespace is no longer terminating.
-async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Left> {
+/// `None` if the namespace is no longer terminating. Returns an error if a webhook must first review a deletion.
+async fn empty(registry: &Arc<Registry>, namespace: &Stored, by: &Requester) -> Outcome<Option<Left>> {
     let kinds = registry.kinds();
     let is_content =
         |kind: &&Arc<Kind>| kind.is_namespaced() && !kind.flags.is_transient && kind.supports(Verb::Delete);
@@ -149,13 +191,17 @@ async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Left> {
     resources.sort_by_key(|kind| !kind.flags.supports_grace_period);
     let mut left = Left::default();
     for kind in resources {
-        let deleted = delete_all(registry, kind, namespace).await;
+        let deleted = delete_all(registry, kind, namespace, by).await;
         if !is_terminating(registry, namespace) {
-            return None;
+            return Ok(None);
         }
-        if let Err(failure) = deleted {
-            left.failures.push(failure.status.message);
-            continue;
+        match deleted {
+            Err(failure) if failure.is_waiting() => return Err(failure),
+            Err(failure) => {
+                left.failures.push(failure.status.message);
+                continue;
+            }
+            Ok(()) => (),
         }
         let objects = contents(registry, kind, &namespace.name());
         if !objects.is_empty() {
@@ -167,11 +213,11 @@ async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Left> {
         }
     }
     left.failures.sort();
-    Some(left)
+    Ok(Some(left))
 }
 
 /// Deletes a namespace's objects of one kind. Like a `deletecollection` request, stops at the first failure.
-async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stored) -> Outcome<()> {
+async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stored, by: &Requester) -> Outcome<()> {
     let requested = RequestTarget::new(kind.clone(), &namespace.name(), "");
     let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
     for object in contents(registry, kind, &namespace.name()) {
@@ -181,7 +227,7 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
         if !object.is_deleting() {
             offload::work_on(object.weight()).await;
             let target = RequestTarget::new(kind.clone(), &namespace.name(), &object.name());
-            match registry.delete_admitted(&target, &requested, &options, &requester()) {
+            match registry.delete_admitted(&target, &requested, &options, by) {
                 Err(failure) if !failure.is_not_found() => return Err(failure),
                 _ => tokio::task::yield_now().await,
             }
@@ -195,7 +241,12 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
     objects.map(|(_, stored)| stored).collect()
 }
 
-fn report(registry: &Arc<Registry>, namespace: &Stored, Left { remaining, failures }: &Left) {
+fn report(
+    registry: &Arc<Registry>,
+    namespace: &Stored,
+    Left { remaining, failures }: &Left,
+    by: &Requester,
+) -> Outcome<()> {
     // If the group of a resource is empty, the name of the resource ends with a dot.
     let name = |left: &Remaining| {
         if left.resource.contains('.') { left.resource.clone() } else { format!("{}.", left.resource) }
@@ -203,7 +254,7 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, Left { remaining, failur
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", name(left), left.count));
     let content = join(content);
     let finalizers = count_finalizers(remaining.iter().flat_map(|left| &left.finalizers));
-    let by = join(finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
+    let blocking = join(finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
     let conditions = [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -255,24 +306,30 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, Left { remaining, failur
                 "NamespaceFinalizersRemaining",
                 "True",
                 "SomeFinalizersRemain",
-                format!("Some content in the namespace has finalizers remaining: {by}"),
+                format!("Some content in the namespace has finalizers remaining: {blocking}"),
             )
         },
     ];
-    let now = registry.clock.now_text();
-    write(registry, namespace, Subresource::Status, |namespace| {
+    let now = now_text(registry, by);
+    write(registry, namespace, Subresource::Status, by, |namespace| {
         for (kind, status, reason, message) in &conditions {
             let condition = json!({"type": kind, "status": status, "reason": reason, "message": message});
             set_condition(namespace, condition, &now);
         }
-    });
+    })
 }
 
 /// Writes a subresource of a terminating namespace as the user of the namespace controller. Skips a write that would
-/// have no effect. Does nothing if admission rejects the write.
-fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
+/// have no effect. Returns an error only if a webhook must first review the write.
+fn write(
+    registry: &Arc<Registry>,
+    namespace: &Stored,
+    subresource: Subresource,
+    by: &Requester,
+    change: impl Fn(&mut Json) + Sync,
+) -> Outcome<()> {
     let kinds = registry.kinds();
-    let Some(kind) = kinds.group_kind("", "Namespace") else { return };
+    let Some(kind) = kinds.group_kind("", "Namespace") else { return Ok(()) };
     let target = RequestTarget { subresource, ..RequestTarget::new(kind.clone(), "", &namespace.name()) };
     let changed = |live: &Json| {
         let mut new = live.clone();
@@ -280,21 +337,22 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource,
         new
     };
     if registry.db.get(NAMESPACES, &target.name).map(|live| live.decode()).is_some_and(|live| changed(&live) == live) {
-        return;
+        return Ok(());
     }
     let make = |live: Option<&Json>| {
         let live = live.filter(|live| metadata::uid(live) == namespace.uid() && metadata::is_deleting(live));
         live.map(changed).ok_or_else(|| Failure::modified(&kind.resource(), &target.name))
     };
     let options = options();
-    let by = Writer::new(&options, MANAGER, registry.clock.now_text()).with_requester(requester());
-    if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
-        tracing::debug!(name = target.name, error = failure.status.message, "cannot write a deleted namespace");
+    let writer = Writer::new(&options, MANAGER, now_text(registry, by)).with_requester(by.clone());
+    match registry.update(&target, &UpdateSource::Patch(&make), &writer) {
+        Err(failure) if failure.is_waiting() => return Err(failure),
+        Err(failure) => {
+            tracing::debug!(name = target.name, error = failure.status.message, "cannot write a deleted namespace");
+        }
+        Ok(_) => (),
     }
-}
-
-fn requester() -> Requester {
-    Requester::new(User::controller("namespace-controller"))
+    Ok(())
 }
 
 fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
@@ -314,8 +372,9 @@ fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     parts.join(", ")
 }
 
-fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
-    write(registry, namespace, Subresource::Finalize, |namespace| {
+/// Removes the controller's finalizer from an empty namespace. Returns `true` if the namespace no longer exists.
+fn finish(registry: &Arc<Registry>, namespace: &Stored, by: &Requester) -> Outcome<bool> {
+    write(registry, namespace, Subresource::Finalize, by, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         if finalizers.is_empty() {
@@ -323,8 +382,8 @@ fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
         } else {
             namespace["spec"]["finalizers"] = finalizers.into()
         }
-    });
-    registry.db.get(NAMESPACES, &namespace.name()).is_none()
+    })?;
+    Ok(registry.db.get(NAMESPACES, &namespace.name()).is_none())
 }
 
 #[cfg(test)]
@@ -345,16 +404,15 @@ mod tests {
         let map = |name: &str| drop(put("configmaps", &format!("a/{name}"), json!({"name": name, "namespace": "a"})));
         let gone = put(NAMESPACES, "a", json!({"name": "a", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
         map("of-the-first");
-        assert!(
-            turns(empty(&registry, &gone)).0.is_some_and(|left| left.is_empty()),
-            "a terminating namespace is emptied"
-        );
+        let by = Requester::default();
+        let emptied = || turns(empty(&registry, &gone, &by)).0.expect("no webhooks");
+        assert!(emptied().is_some_and(|left| left.is_empty()), "a terminating namespace is emptied");
         registry.db.remove(&NAMESPACES.into(), "a", gone.revision()).expect("an existing namespace");
         let next = put(NAMESPACES, "a", json!({"name": "a", "uid": "2"}));
         map("of-the-next");
-        assert!(turns(empty(&registry, &gone)).0.is_none());
-        report(&registry, &gone, &Left::default());
-        assert!(!finish(&registry, &gone));
+        assert!(emptied().is_none());
+        report(&registry, &gone, &Left::default(), &by).expect("no webhooks");
+        assert!(!finish(&registry, &gone, &by).expect("no webhooks"));
         assert_eq!(registry.db.get(NAMESPACES, "a").expect("an existing namespace").revision(), next.revision());
         assert!(registry.db.get("configmaps", "a/of-the-next").is_some());
     }

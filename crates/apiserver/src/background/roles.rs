@@ -4,8 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Requester;
 use pintle_apimachinery::selector;
 use pintle_json::Json;
 use pintle_kinds::writer::Writer;
@@ -13,23 +14,33 @@ use pintle_kinds::{RBAC_GROUP, RequestTarget};
 use pintle_storage::Stored;
 use tokio::time::Instant;
 
+use super::backoff::Backoff;
+use super::reviews::{Reviews, now_text};
 use super::{Controller, all, options};
 use crate::registry::{Registry, UpdateSource};
 
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Aggregator {
     /// The ClusterRoles that the last call to `work` read, without their rules, by revision.
     outlines: HashMap<u64, Json>,
+    reviews: Reviews<String>,
+    backoff: Backoff,
+}
+
+impl Default for Aggregator {
+    fn default() -> Self {
+        Self { outlines: HashMap::new(), reviews: Reviews::new(AGGREGATION_CONTROLLER), backoff: Backoff::default() }
+    }
 }
 
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
     /// Writes the aggregated roles whose rules are outdated. Each write triggers another call of `work` if another
-    /// aggregated role selects the written role.
+    /// aggregated role selects the written role. Retries failed writes with exponential backoff.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES)
             .map(|(_, role)| match self.outlines.remove(&role.revision()) {
@@ -37,15 +48,33 @@ impl Controller for Aggregator {
                 None => AggregatedRole::new(role),
             })
             .collect();
+        let mut has_failed = false;
         for role in roles.iter().filter(|role| role.outline["aggregationRule"].is_object()) {
-            let rules = aggregated(role, &roles).await;
+            let (rules, name) = (aggregated(role, &roles).await, metadata::name(&role.outline).to_owned());
             let texts: HashSet<_> = rules.iter().map(|(text, _)| text).collect();
-            if texts != role.rules().iter().map(|(text, _)| text).collect() {
-                write(registry, &role.outline, rules.iter().map(|(_, rule)| rule.clone()).collect());
+            if texts == role.rules().iter().map(|(text, _)| text).collect() {
+                self.reviews.forget(&name);
+                continue;
+            }
+            let Some(by) = self.reviews.requester(registry, &name) else { continue };
+            let rules = rules.iter().map(|(_, rule)| rule.clone()).collect();
+            if let Err(failure) = write(registry, &role.outline, rules, &by)
+                && !self.reviews.call(registry, name, by, &failure)
+            {
+                // After a conflict, the change of the other writer triggers another call of `work`.
+                has_failed |= !failure.is_conflict();
             }
         }
         self.outlines = roles.into_iter().map(|role| (role.stored.revision(), role.outline)).collect();
-        None
+        self.backoff.next(has_failed, self.reviews.is_waiting())
+    }
+
+    fn is_busy(&self) -> bool {
+        self.reviews.is_waiting()
+    }
+
+    async fn wait_for_event(&mut self) {
+        self.reviews.next().await;
     }
 }
 
@@ -103,11 +132,10 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes a role's rules. If the role has changed since it was read, skips the write, because the change triggers
-/// another call of `work`.
-fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
+/// Writes a role's rules. Returns a conflict if the role has changed since it was read.
+fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>, by: &Requester) -> Outcome<()> {
     let kinds = registry.kinds();
-    let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };
+    let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return Ok(()) };
     let make = |live: Option<&Json>| {
         let mut new = live.cloned().unwrap_or_default();
         if new.text("/metadata/resourceVersion") != role.text("/metadata/resourceVersion") {
@@ -117,15 +145,18 @@ fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
         Ok(new)
     };
     let options = options();
-    let by = Writer::new(&options, AGGREGATION_CONTROLLER, registry.clock.now_text());
+    let writer = Writer::new(&options, AGGREGATION_CONTROLLER, now_text(registry, by)).with_requester(by.clone());
     let target = RequestTarget::new(kind.clone(), "", metadata::name(role));
-    if let Err(failure) = registry.update(&target, &UpdateSource::Patch(&make), &by) {
-        tracing::debug!(name = target.name, error = failure.status.message, "cannot aggregate a role");
-    }
+    registry.update(&target, &UpdateSource::Patch(&make), &writer).map(drop).inspect_err(|failure| {
+        if !failure.is_waiting() {
+            tracing::debug!(name = target.name, error = failure.status.message, "cannot aggregate a role");
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::request::user::User;
     use pintle_effort::{is_linear, turns};
     use pintle_json::json;
     use pintle_storage::Expect;
@@ -145,9 +176,12 @@ mod tests {
         let rules = || registry.db.get(ROLES, "a").expect("an existing role").decode()["rules"].clone();
         let read = put(Expect::Absent, json!([]));
         let written = put(Expect::At(read.revision()), json!([rule("get")]));
-        write(&registry, &read.decode(), vec![rule("delete")]);
+        let by = Requester::new(User::server());
+        assert!(
+            write(&registry, &read.decode(), vec![rule("delete")], &by).is_err_and(|failure| failure.is_conflict())
+        );
         assert_eq!(rules(), json!([rule("get")]));
-        write(&registry, &written.decode(), vec![rule("list")]);
+        write(&registry, &written.decode(), vec![rule("list")], &by).expect("an unchanged role");
         assert_eq!(rules(), json!([rule("list")]), "an unchanged role is written");
     }
 

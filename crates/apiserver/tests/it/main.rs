@@ -6,6 +6,7 @@ mod bodies;
 mod bounds;
 mod certificates;
 mod classes;
+mod controller_webhooks;
 mod crd_checker;
 mod custom_resources;
 mod custom_values;

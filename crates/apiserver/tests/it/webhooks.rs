@@ -41,7 +41,7 @@ impl Webhook {
     }
 
     /// Starts a webhook that acquires a permit from `gate` before each response.
-    async fn start_with_gate(
+    pub(super) async fn start_with_gate(
         names: &[&str],
         gate: Arc<Semaphore>,
         respond: impl Fn(&Json) -> Json + Send + Sync + 'static,
@@ -75,11 +75,11 @@ impl Webhook {
         Self { address, ca_bundle: STANDARD.encode(cert.pem()), requests, _tasks: tasks }
     }
 
-    fn requests(&self) -> Vec<Json> {
+    pub(super) fn requests(&self) -> Vec<Json> {
         self.requests.lock().expect("no panic").clone()
     }
 
-    fn client_config(&self) -> Json {
+    pub(super) fn client_config(&self) -> Json {
         json!({"url": format!("https://{}/", self.address), "caBundle": self.ca_bundle})
     }
 }
@@ -101,7 +101,7 @@ async fn answer(
     Ok(Response::new(Full::new(review.to_string().into())))
 }
 
-async fn register(server: &ApiServer, kind: &str, client_config: Json, extra: Json) {
+pub(super) async fn register(server: &ApiServer, kind: &str, client_config: Json, extra: Json) {
     let mut webhook = json!({
         "name": "maps.example.com",
         "clientConfig": client_config,
@@ -118,7 +118,7 @@ async fn register(server: &ApiServer, kind: &str, client_config: Json, extra: Js
     assert_eq!(answer.code, 201, "{:?}", answer.body);
 }
 
-const VALIDATING: &str = "ValidatingWebhookConfiguration";
+pub(super) const VALIDATING: &str = "ValidatingWebhookConfiguration";
 const MUTATING: &str = "MutatingWebhookConfiguration";
 
 fn patched(operations: &Json) -> Json {

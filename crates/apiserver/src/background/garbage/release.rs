@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Requester;
-use pintle_apimachinery::request::user::User;
 use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_json::Json;
 use pintle_kinds::RequestTarget;
@@ -13,6 +12,7 @@ use pintle_kinds::writer::Writer;
 use pintle_storage::Stored;
 
 use crate::background::options;
+use crate::background::reviews::now_text;
 use crate::registry::{Registry, UpdateSource};
 
 pub(super) const COLLECTOR: &str = "kube-controller-manager";
@@ -22,8 +22,9 @@ pub(super) fn drop_references(
     target: &RequestTarget,
     uid: &str,
     is_dead: &(dyn Fn(&Json) -> bool + Sync),
+    by: &Requester,
 ) -> Outcome<()> {
-    patch(registry, target, uid, &|metadata| {
+    patch(registry, target, uid, by, &|metadata| {
         let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
         let living: Vec<Json> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
         set_or_remove(metadata, "ownerReferences", living);
@@ -31,8 +32,8 @@ pub(super) fn drop_references(
 }
 
 /// To break a cycle of owners, sets `blockOwnerDeletion` to `false` in all owner references of an object.
-pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str) -> Outcome<()> {
-    patch(registry, target, uid, &|metadata| {
+pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str, by: &Requester) -> Outcome<()> {
+    patch(registry, target, uid, by, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
             reference["blockOwnerDeletion"] = false.into();
         }
@@ -44,8 +45,9 @@ pub(super) fn drop_finalizer(
     target: &RequestTarget,
     uid: &str,
     finalizer: &str,
+    by: &Requester,
 ) -> Outcome<()> {
-    patch(registry, target, uid, &|metadata| {
+    patch(registry, target, uid, by, &|metadata| {
         let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
         let others: Vec<Json> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
         set_or_remove(metadata, "finalizers", others);
@@ -61,13 +63,22 @@ fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,
     uid: &str,
+    by: &Requester,
     change: &(dyn Fn(&mut Json) + Sync),
 ) -> Outcome<()> {
+    let changed = |live: &Json| {
+        let mut new = live.clone();
+        change(&mut new["metadata"]);
+        new
+    };
+    // Skip a write without changes. Otherwise, webhooks would review an earlier write again in each attempt.
+    let live = registry.db.get(&target.resource_key(), &target.key()).map(|live| live.decode());
+    if live.is_none_or(|live| metadata::uid(&live) != uid || changed(&live) == live) {
+        return Ok(());
+    }
     let make = |live: Option<&Json>| {
         let live = live.filter(|live| metadata::uid(live) == uid);
-        let mut new = live.cloned().ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
-        change(&mut new["metadata"]);
-        Ok(new)
+        live.map(changed).ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))
     };
     if target.kind.strategy.with_conversions(&WebhookCalls::default()).is_some() {
         // Change the stored form of the object, because the collector does not call conversion webhooks.
@@ -84,15 +95,11 @@ fn patch(
         };
     }
     let options = options();
-    let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).with_requester(requester());
+    let manager = Writer::new(&options, COLLECTOR, now_text(registry, by)).with_requester(by.clone());
     match registry.update(target, &UpdateSource::Patch(&make), &manager) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),
     }
-}
-
-pub(super) fn requester() -> Requester {
-    Requester::new(User::controller("generic-garbage-collector"))
 }
 
 pub(super) fn has_finalizer(object: &Stored, finalizer: &str) -> bool {

@@ -10,7 +10,10 @@ use pintle_kinds::{Kinds, RequestTarget};
 use pintle_meta::GroupVersion;
 use pintle_storage::Stored;
 
-use super::release::{COLLECTOR, requester};
+use pintle_apimachinery::request::Requester;
+use pintle_apimachinery::request::user::User;
+
+use super::release::COLLECTOR;
 use crate::background::{all, options};
 use crate::registry::Registry;
 
@@ -87,7 +90,8 @@ fn warn(
         "firstTimestamp": now, "lastTimestamp": now, "count": 1,
     });
     let options = options();
-    let by = Writer::new(&options, COLLECTOR, now).with_requester(requester());
+    let by = Writer::new(&options, COLLECTOR, now)
+        .with_requester(Requester::new(User::controller("generic-garbage-collector")));
     registry
         .create(&RequestTarget::new(kind.clone(), namespace, ""), event, &by)
         .err()

@@ -49,19 +49,19 @@ async fn waiting_owner_checks_all_dependents_only_once() {
     names.iter().for_each(|name| create(&registry, name, Some("a")));
     collector.resync(&registry);
     let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-    registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
+    registry.delete(&target(&registry, "a"), &options, &Requester::default()).unwrap();
     let owner = stored(&registry, "a").unwrap();
     let mut enqueued = |blocking: Option<&str>| {
         collector.queue.clear();
         collector.queued.clear();
-        collector.await_dependents(&registry, &target(&registry, "a"), &owner).unwrap();
+        collector.await_dependents(&registry, &target(&registry, "a"), &owner, &Requester::default()).unwrap();
         assert_eq!(stored(&registry, "a").is_some(), blocking.is_some());
         assert_eq!(collector.blocked.values().next().map(|at| &*at.1), blocking);
         collector.queue.len()
     };
     assert_eq!(enqueued(Some("b")), names.len());
     for (gone, next) in names.iter().zip([Some("c"), Some("d"), None]) {
-        registry.delete(&target(&registry, gone), &DeleteOptions::default(), &requester()).unwrap();
+        registry.delete(&target(&registry, gone), &DeleteOptions::default(), &Requester::default()).unwrap();
         assert_eq!(enqueued(next), 0);
     }
 }
@@ -73,23 +73,25 @@ async fn recreated_owner_keeps_finalizer_and_dependents() {
         [(PropagationPolicy::Orphan, ORPHAN_FINALIZER), (PropagationPolicy::Foreground, FOREGROUND_FINALIZER)]
     {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));
-        let mut collector = collector(&registry);
+        let (mut collector, by) = (collector(&registry), Requester::default());
         let options = DeleteOptions { propagation: Some(policy), ..DeleteOptions::default() };
-        let delete = || registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
+        let delete = || registry.delete(&target(&registry, "a"), &options, &Requester::default()).unwrap();
         create(&registry, "a", None);
         delete();
         let old = stored(&registry, "a").unwrap();
-        drop_finalizer(&registry, &target(&registry, "a"), &old.uid(), finalizer).unwrap();
+        drop_finalizer(&registry, &target(&registry, "a"), &old.uid(), finalizer, &by).unwrap();
         assert!(stored(&registry, "a").is_none());
         create(&registry, "a", None);
         create(&registry, "b", Some("a"));
         delete();
         match finalizer {
-            ORPHAN_FINALIZER => collector.orphan_dependents(&registry, &target(&registry, "a"), &old).await.unwrap(),
-            _ => collector.await_dependents(&registry, &target(&registry, "a"), &old).unwrap(),
+            ORPHAN_FINALIZER => {
+                collector.orphan_dependents(&registry, &target(&registry, "a"), &old, &by).await.unwrap()
+            }
+            _ => collector.await_dependents(&registry, &target(&registry, "a"), &old, &by).unwrap(),
         }
         assert!(stored(&registry, "a").is_some_and(|new| has_finalizer(&new, finalizer)), "{finalizer}");
-        unblock(&registry, &target(&registry, "b"), &old.uid()).unwrap();
+        unblock(&registry, &target(&registry, "b"), &old.uid(), &by).unwrap();
         let dependent = stored(&registry, "b").unwrap();
         assert_eq!(dependent.owner_references()[0]["blockOwnerDeletion"], true);
     }
@@ -108,9 +110,9 @@ async fn collector_yields_while_it_orphans_dependents() {
         let owned = |name: &&String| !stored(&registry, name).unwrap().owner_references().is_empty();
         names.iter().filter(owned).count()
     };
-    let target = target(&registry, "a");
+    let (target, by) = (target(&registry, "a"), Requester::default());
     let others = async { assert_eq!(bound(), names.len() - 1) };
-    let (freed, ()) = tokio::join!(collector.orphan_dependents(&registry, &target, &owner), others);
+    let (freed, ()) = tokio::join!(collector.orphan_dependents(&registry, &target, &owner, &by), others);
     freed.unwrap();
     assert_eq!(bound(), 0);
 }
@@ -125,7 +127,7 @@ async fn objects_newer_than_observed_changes_are_processed_later() {
     let observed = registry.db.revision();
     create(&registry, "c", Some("b"));
     let options = DeleteOptions { propagation: Some(PropagationPolicy::Foreground), ..DeleteOptions::default() };
-    registry.delete(&target(&registry, "a"), &options, &requester()).unwrap();
+    registry.delete(&target(&registry, "a"), &options, &Requester::default()).unwrap();
 
     for _ in 0..2 {
         collector.observe(&changes.next().await.unwrap());
@@ -231,7 +233,7 @@ async fn object_with_a_new_owner_is_kept() {
     registry.admission_chain.push(Arc::new(Adopter));
     let registry = Arc::new(registry);
     [("keeper", None), ("a", None), ("b", Some("a"))].iter().for_each(|(name, owner)| create(&registry, name, *owner));
-    registry.delete(&target(&registry, "a"), &DeleteOptions::default(), &requester()).unwrap();
+    registry.delete(&target(&registry, "a"), &DeleteOptions::default(), &Requester::default()).unwrap();
     collector(&registry).work(&registry, registry.db.revision()).await;
     assert!(stored(&registry, "b").is_some());
 }
@@ -255,7 +257,7 @@ async fn deletion_writes_nothing_after_its_deadline() {
     registry.admission_chain.push(Arc::new(Slow));
     let registry = Arc::new(registry);
     create(&registry, "a", None);
-    let mut by = requester();
+    let mut by = Requester::default();
     by.deadline = Some(Instant::now() + std::time::Duration::from_millis(20));
     let late = registry.delete(&target(&registry, "a"), &DeleteOptions::default(), &by);
     assert_eq!(late.err().map(|failure| failure.code()), Some(504));

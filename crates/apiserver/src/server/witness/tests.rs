@@ -318,7 +318,7 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::DELETE, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 200);
     let emptied = [
         admit_and_validate("Delete namespaces/ /n Namespace([\"kubernetes\"]) -> - by jane options None"),
-        by("Delete configmaps/ n/left ConfigMap(3) -> - by USER options Some(Background)", "namespace-controller"),
+        by("Delete configmaps/ n/ ConfigMap(3) -> - by USER options Some(Background)", "namespace-controller"),
         as_controller("status", r#"["kubernetes"]"#),
         as_controller("finalize", ""),
     ];

@@ -1,0 +1,201 @@
+//! Tests of admission webhooks that review the writes of the server's own controllers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use pintle_apiserver::{ApiServer, eventually};
+use pintle_json::{Json, json};
+use tokio::sync::Semaphore;
+
+use crate::namespaces::{condition, create_namespace};
+use crate::policies::{post, server};
+use crate::support::*;
+use crate::webhooks::{VALIDATING, Webhook, register};
+
+/// The maximum delay before a retry, with a margin.
+const LONGEST_RETRY: Duration = Duration::from_secs(65);
+
+const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
+const AGGREGATOR: &str = "system:serviceaccount:kube-system:clusterrole-aggregation-controller";
+
+/// Starts a webhook that denies all requests until the flag is set.
+async fn denying_webhook() -> (Webhook, Arc<AtomicBool>) {
+    let is_allowed = Arc::new(AtomicBool::new(false));
+    let flag = is_allowed.clone();
+    let respond = move |_: &Json| json!({"allowed": flag.load(Ordering::SeqCst), "status": {"message": "protected"}});
+    (Webhook::start(&["127.0.0.1"], respond).await, is_allowed)
+}
+
+/// Registers a webhook that reviews only requests of controllers.
+async fn review(server: &ApiServer, webhook: &Webhook, group: &str, resources: &[&str], operation: &str) {
+    let rule = json!({"apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": resources});
+    let is_controller = "request.userInfo.username.startsWith('system:serviceaccount:')";
+    let conditions = json!([{"name": "controller", "expression": is_controller}]);
+    let extra = json!({"rules": [rule], "matchConditions": conditions, "timeoutSeconds": 30});
+    register(server, VALIDATING, webhook.client_config(), extra).await;
+}
+
+/// Creates an owner and a dependent ConfigMap with a dependent of the given resource.
+async fn create_owned(server: &ApiServer, owner: &str, resource: &str) {
+    let made = post(server, CONFIG_MAPS, json!({"metadata": {"name": owner}})).await;
+    let mut reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "blockOwnerDeletion": true});
+    reference.set("uid", made["metadata"]["uid"].clone());
+    let dependent = json!({"metadata": {"name": format!("{owner}-dependent"), "ownerReferences": [reference]}});
+    post(server, &format!("/api/v1/namespaces/default/{resource}"), dependent).await;
+}
+
+fn calls_of(webhook: &Webhook, user: &str) -> Vec<Json> {
+    webhook.requests().into_iter().filter(|request| request.text("/userInfo/username") == user).collect()
+}
+
+async fn exists(server: &ApiServer, path: &str) -> bool {
+    get(server, path).await.code == 200
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhook_keeps_dependents_from_the_garbage_collector() {
+    let (server, (webhook, is_allowed)) = (server().await, denying_webhook().await);
+    create_owned(&server, "owner", "secrets").await;
+    review(&server, &webhook, "", &["secrets"], "DELETE").await;
+    assert_eq!(delete(&server, &format!("{CONFIG_MAPS}/owner")).await.code, 200);
+    server.settle().await;
+    let dependent = "/api/v1/namespaces/default/secrets/owner-dependent";
+    assert!(exists(&server, dependent).await);
+    let calls = calls_of(&webhook, COLLECTOR);
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].text("/name"), "owner-dependent");
+    assert_eq!(calls[0].text("/oldObject/metadata/name"), "owner-dependent");
+    assert_eq!(calls[0].text("/options/propagationPolicy"), "Background");
+    tokio::time::sleep(LONGEST_RETRY).await;
+    let retries = calls_of(&webhook, COLLECTOR).len();
+    assert!((5..=8).contains(&retries), "the delay doubles with each of {retries} calls");
+    is_allowed.store(true, Ordering::SeqCst);
+    tokio::time::sleep(LONGEST_RETRY).await;
+    server.settle().await;
+    assert!(!exists(&server, dependent).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhook_keeps_finalizers_and_owner_references() {
+    for policy in ["Orphan", "Foreground"] {
+        let (server, (webhook, is_allowed)) = (server().await, denying_webhook().await);
+        create_owned(&server, "owner", "configmaps").await;
+        review(&server, &webhook, "", &["configmaps"], "UPDATE").await;
+        let owner = format!("{CONFIG_MAPS}/owner");
+        assert_eq!(delete(&server, &format!("{owner}?propagationPolicy={policy}")).await.code, 200);
+        server.settle().await;
+        assert!(exists(&server, &owner).await, "{policy}");
+        let calls = calls_of(&webhook, COLLECTOR);
+        assert_eq!((calls.len(), calls[0].text("/operation")), (1, "UPDATE"), "{policy}");
+        is_allowed.store(true, Ordering::SeqCst);
+        let is_gone = async || !exists(&server, &owner).await;
+        assert!(eventually(Duration::from_secs(60), is_gone).await, "{policy}");
+        let dependent = get(&server, &format!("{CONFIG_MAPS}/owner-dependent")).await;
+        assert_eq!(dependent.code == 200, policy == "Orphan");
+        assert!(!dependent.body.has("/metadata/ownerReferences"), "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhook_keeps_a_deleted_namespace() {
+    let (server, (webhook, is_allowed)) = (server().await, denying_webhook().await);
+    create_namespace(&server, "kept", &["configmaps", "secrets"]).await;
+    post(&server, "/api/v1/namespaces/kept/configmaps", json!({"metadata": {"name": "b"}})).await;
+    review(&server, &webhook, "", &["configmaps"], "DELETE").await;
+    assert_eq!(delete(&server, "/api/v1/namespaces/kept").await.code, 200);
+    server.settle().await;
+    let message = "Failed to delete all resource types, 1 remaining: admission webhook \"maps.example.com\" denied the \
+                   request: protected";
+    let expected = ["True", "ContentDeletionFailed", message];
+    assert_eq!(condition(&server, "kept", "NamespaceDeletionContentFailure").await, expected);
+    assert!(exists(&server, "/api/v1/namespaces/kept/configmaps/a").await);
+    assert!(!exists(&server, "/api/v1/namespaces/kept/secrets/a").await);
+    // The first denial ends the deletion of the collection.
+    assert_eq!(calls_of(&webhook, NAMESPACE_CONTROLLER).len(), 1);
+    tokio::time::sleep(LONGEST_RETRY).await;
+    let retries = calls_of(&webhook, NAMESPACE_CONTROLLER).len();
+    assert!((5..=9).contains(&retries), "the delay doubles with each of {retries} calls");
+    is_allowed.store(true, Ordering::SeqCst);
+    tokio::time::sleep(LONGEST_RETRY).await;
+    server.settle().await;
+    assert!(!exists(&server, "/api/v1/namespaces/kept").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhook_prevents_the_finalization_of_a_namespace() {
+    let (server, (webhook, is_allowed)) = (server().await, denying_webhook().await);
+    create_namespace(&server, "kept", &["configmaps"]).await;
+    review(&server, &webhook, "", &["namespaces/finalize", "namespaces/status"], "UPDATE").await;
+    assert_eq!(delete(&server, "/api/v1/namespaces/kept").await.code, 200);
+    server.settle().await;
+    assert!(exists(&server, "/api/v1/namespaces/kept").await);
+    let subresources = calls_of(&webhook, NAMESPACE_CONTROLLER);
+    let subresources: Vec<_> = subresources.iter().map(|request| request.text("/subResource")).collect();
+    assert_eq!(subresources, ["status", "finalize"]);
+    is_allowed.store(true, Ordering::SeqCst);
+    let is_gone = async || !exists(&server, "/api/v1/namespaces/kept").await;
+    assert!(eventually(Duration::from_secs(60), is_gone).await);
+}
+
+#[tokio::test]
+async fn slow_webhook_does_not_delay_other_deletions() {
+    let gate = Arc::new(Semaphore::new(0));
+    let webhook = Webhook::start_with_gate(&["127.0.0.1"], gate.clone(), |_| json!({"allowed": true})).await;
+    let server = server().await;
+    for number in 0..30 {
+        create_owned(&server, &format!("slow{number}"), "configmaps").await;
+    }
+    create_owned(&server, "fast", "secrets").await;
+    create_namespace(&server, "slow", &["configmaps"]).await;
+    create_namespace(&server, "fast", &["secrets"]).await;
+    review(&server, &webhook, "", &["configmaps"], "DELETE").await;
+    for number in 0..30 {
+        assert_eq!(delete(&server, &format!("{CONFIG_MAPS}/slow{number}")).await.code, 200);
+    }
+    assert_eq!(delete(&server, &format!("{CONFIG_MAPS}/fast")).await.code, 200);
+    for namespace in ["slow", "fast"] {
+        assert_eq!(delete(&server, &format!("/api/v1/namespaces/{namespace}")).await.code, 200);
+    }
+    for path in ["/api/v1/namespaces/default/secrets/fast-dependent", "/api/v1/namespaces/fast"] {
+        assert!(eventually(PATIENCE, async || !exists(&server, path).await).await, "{path}");
+    }
+    assert!(exists(&server, &format!("{CONFIG_MAPS}/slow29-dependent")).await);
+    assert!(exists(&server, "/api/v1/namespaces/slow/configmaps/a").await);
+    gate.add_permits(Semaphore::MAX_PERMITS / 2);
+    for path in [format!("{CONFIG_MAPS}/slow29-dependent"), "/api/v1/namespaces/slow".into()] {
+        assert!(eventually(PATIENCE, async || !exists(&server, &path).await).await, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhook_reviews_aggregated_rules() {
+    let (server, (webhook, is_allowed)) = (server().await, denying_webhook().await);
+    review(&server, &webhook, "rbac.authorization.k8s.io", &["clusterroles"], "UPDATE").await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let selectors = json!({"clusterRoleSelectors": [{"matchLabels": {"of": "all"}}]});
+    post(&server, roles, json!({"metadata": {"name": "all"}, "aggregationRule": selectors})).await;
+    let rule = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+    post(&server, roles, json!({"metadata": {"name": "part", "labels": {"of": "all"}}, "rules": [rule]})).await;
+    server.settle().await;
+    let rules = async || get(&server, &format!("{roles}/all")).await.body.list("/rules").count();
+    assert_eq!((rules().await, calls_of(&webhook, AGGREGATOR).len()), (0, 1));
+    is_allowed.store(true, Ordering::SeqCst);
+    assert!(eventually(Duration::from_secs(60), async || rules().await == 1).await, "the write is retried");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreachable_webhook_fails_the_deletion() {
+    let server = server().await;
+    create_namespace(&server, "kept", &["configmaps"]).await;
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]});
+    let client = json!({"url": "https://127.0.0.1:1/"});
+    register(&server, VALIDATING, client, json!({"rules": [rule]})).await;
+    assert_eq!(call(&server, Method::DELETE, "/api/v1/namespaces/kept", Json::Null).await.code, 200);
+    server.settle().await;
+    let [status, _, message] = condition(&server, "kept", "NamespaceDeletionContentFailure").await;
+    let start = "Failed to delete all resource types, 1 remaining: Internal error occurred: failed calling webhook";
+    assert!(status == "True" && message.starts_with(start), "{message}");
+}
