@@ -1,6 +1,8 @@
 //! Limit ranges, which set default resources for new pods' containers, and
 //! limit the resources of containers, pods and PersistentVolumeClaims.
 
+use std::collections::HashSet;
+
 use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
@@ -60,8 +62,17 @@ pub fn complete(range: &Json, pod: &mut Json) {
     }
 }
 
-/// Returns a message for each violated bound of the limit range.
-pub fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
+/// Returns the messages for all violated bounds of the limit range, or `None` if the object violates no bound.
+pub fn refusal(range: &Json, attempt: &Attempt<'_>) -> Option<String> {
+    let (mut errors, mut seen) = (errors(range, attempt), HashSet::new());
+    errors.retain(|error| seen.insert(error.clone()));
+    match errors.len() {
+        0 | 1 => errors.pop(),
+        _ => Some(format!("[{}]", errors.join(", "))),
+    }
+}
+
+fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }
 

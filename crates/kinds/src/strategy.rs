@@ -20,9 +20,9 @@ use super::table::{Column, ComputedCells, Table};
 /// Defines the rules of one kind, such as defaults and validation. Most default implementations do nothing.
 ///
 /// The generic handlers apply the rules that all kinds share, such as the rules for metadata, status and generation. A
-/// write calls these methods in this order: [`prune`](Self::prune), [`defaults`](Self::defaults),
+/// write calls these methods in this order: [`prune`](Self::prune), [`defaults`](Self::defaults), [`admit`](Self::admit),
 /// [`prepare_for_create`](Self::prepare_for_create) or [`prepare_for_update`](Self::prepare_for_update),
-/// [`admit`](Self::admit), and then the validation.
+/// [`allocate`](Self::allocate), the validation, and [`validate_admitted`](Self::validate_admitted).
 pub trait Strategy: Send + Sync {
     fn origin(&self) -> Origin {
         Origin::BuiltIn
@@ -80,12 +80,36 @@ pub trait Strategy: Send + Sync {
     /// Restores the old values of fields that the request must not change.
     fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Json, _old: &Json, _part: Subresource) {}
 
-    /// Runs kube-apiserver's built-in admission plugins for this kind. The plugins may change the object or reject the
-    /// request. `old` is the stored object if the request is an update.
+    /// Runs the mutating admission of kube-apiserver's built-in plugins for this kind. The plugins may change the object
+    /// or reject the request. `old` is the stored object if the request is an update. Mutating admission policies and
+    /// webhooks run afterwards. If one of them changes the object, the server calls this method again.
     fn admit(
         &self,
-        _context: &Context<'_>,
+        _cluster: &dyn Cluster,
         _object: &mut Json,
+        _old: Option<&Json>,
+        _part: Subresource,
+    ) -> Outcome<()> {
+        Ok(())
+    }
+
+    /// Allocates cluster-wide values, such as addresses. `old` is the stored object if the request is an update.
+    fn allocate(
+        &self,
+        _cluster: &dyn Cluster,
+        _object: &mut Json,
+        _old: Option<&Json>,
+        _part: Subresource,
+    ) -> Outcome<()> {
+        Ok(())
+    }
+
+    /// Runs the validating admission of kube-apiserver's built-in plugins for this kind. The object has already passed
+    /// validation. `old` is the stored object if the request is an update.
+    fn validate_admitted(
+        &self,
+        _cluster: &dyn Cluster,
+        _object: &Json,
         _old: Option<&Json>,
         _part: Subresource,
     ) -> Outcome<()> {

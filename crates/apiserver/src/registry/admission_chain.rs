@@ -5,7 +5,6 @@
 //! connect request, and for POST requests to subresources. Plugins are also called for writes by controllers, and for
 //! each object of a `deletecollection` request.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use pintle_admission::{Attempt, limits, quota};
@@ -32,9 +31,9 @@ use super::served::typed;
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(ParamRights),
-        Arc::new(Undeletable),
         Arc::new(LimitRanges),
         Arc::new(PodSecurity),
+        Arc::new(BuiltIn),
         Arc::new(FurtherRights),
         Arc::new(ValidatingPolicies),
         Arc::new(ValidatingWebhooks),
@@ -99,19 +98,34 @@ impl Registry {
     }
 }
 
+/// Runs the built-in admission plugins of kube-apiserver that handle a single kind.
 #[derive(Debug)]
-struct Undeletable;
+struct BuiltIn;
 
-impl Plugin for Undeletable {
-    fn validate(&self, _: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
-        let AdmissionRequest { operation: Operation::Delete, target, old: Some(old), .. } = request else {
-            return Ok(Vec::new());
+impl Plugin for BuiltIn {
+    fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
+        let AdmissionRequest { target, old, new: Some(new), operation: Operation::Create | Operation::Update, .. } =
+            request
+        else {
+            return Ok(());
         };
-        let name = metadata::name(old);
-        match target.kind.strategy.undeletable(name) {
-            Some(why) => Err(Failure::forbidden(&target.kind.resource(), name, why)),
-            None => Ok(Vec::new()),
+        target.kind.strategy.admit(&*registry.db, new, *old, target.subresource)
+    }
+
+    fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
+        let AdmissionRequest { target, old, new, .. } = request;
+        let strategy = &target.kind.strategy;
+        match (request.operation, new.as_deref(), *old) {
+            (Operation::Delete, _, Some(old)) => match strategy.undeletable(metadata::name(old)) {
+                Some(why) => Err(Failure::forbidden(&target.kind.resource(), metadata::name(old), why)),
+                None => Ok(()),
+            },
+            (Operation::Create | Operation::Update, Some(new), old) => {
+                strategy.validate_admitted(&*registry.db, new, old, target.subresource)
+            }
+            _ => Ok(()),
         }
+        .map(|()| Vec::new())
     }
 }
 
@@ -147,7 +161,7 @@ impl Plugin for LimitRanges {
         let resource = request.target.kind.resource();
         let Some(attempt) = attempt(request, &resource) else { return Ok(Vec::new()) };
         for range in Self::of(registry, request.target, &attempt) {
-            if let Some(why) = join_errors(limits::errors(&range, &attempt)) {
+            if let Some(why) = limits::refusal(&range, &attempt) {
                 return Err(Failure::forbidden(&resource, metadata::name(attempt.object), &why));
             }
         }
@@ -246,13 +260,4 @@ fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.flags.is_transient;
     let object = request.new.as_deref().filter(|_| writes)?;
     Some(Attempt { resource, subresource: target.subresource, object, old: request.old })
-}
-
-fn join_errors(errors: Vec<String>) -> Option<String> {
-    let mut seen = HashSet::new();
-    let mut unique: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
-    match unique.len() {
-        0 | 1 => unique.pop(),
-        _ => Some(format!("[{}]", unique.join(", "))),
-    }
 }

@@ -67,7 +67,7 @@ impl AdmissionRequest<'_> {
 /// An admission plugin. Even if the request fails, the client receives the plugin's [warnings](Requester::warn).
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
     /// Changes the object, or rejects the request. The server calls this method before it applies the kind's rules, and
-    /// again if it retries the write after a conflict.
+    /// again if a policy or webhook changes the object, or if it retries the write after a conflict.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }

@@ -108,7 +108,7 @@ impl Registry {
         }
     }
 
-    /// Applies the kind's rules, runs the kind's built-in admission plugins, and updates the generation.
+    /// Applies the kind's rules, allocates values such as addresses, and updates the generation.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let requester = write.by.requester();
@@ -119,7 +119,7 @@ impl Registry {
             None => kind.prepare_for_create(&context, new),
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, subresource),
         }
-        kind.strategy.admit(&context, new, write.old, subresource)?;
+        kind.strategy.allocate(context.cluster, new, write.old, subresource)?;
         write.count_generation();
         Ok(())
     }

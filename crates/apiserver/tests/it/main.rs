@@ -4,6 +4,7 @@ mod api_services;
 mod audit;
 mod bodies;
 mod bounds;
+mod built_in_admission;
 mod certificates;
 mod classes;
 mod controller_webhooks;

@@ -119,9 +119,9 @@ pub(super) async fn register(server: &ApiServer, kind: &str, client_config: Json
 }
 
 pub(super) const VALIDATING: &str = "ValidatingWebhookConfiguration";
-const MUTATING: &str = "MutatingWebhookConfiguration";
+pub(super) const MUTATING: &str = "MutatingWebhookConfiguration";
 
-fn patched(operations: &Json) -> Json {
+pub(super) fn patched(operations: &Json) -> Json {
     json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
 }
 

@@ -1,6 +1,6 @@
 //! The core `Node` kind.
 
-use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::object::{condition, duplicates};
 use pintle_apimachinery::request::Subresource;
@@ -58,7 +58,7 @@ impl Strategy for Node {
         drop_kubelet_configuration(new, old);
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+    fn admit(&self, _: &dyn Cluster, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         let taint = "node.kubernetes.io/not-ready";
         let there = object.list("/spec/taints").any(|known| known.text("/key") == taint);
         if old.is_none() && !there {

@@ -1,6 +1,6 @@
 //! The core `PersistentVolume` kind.
 
-use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
@@ -138,7 +138,7 @@ impl Strategy for PersistentVolume {
         errors
     }
 
-    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+    fn admit(&self, _: &dyn Cluster, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pv-protection");
         }

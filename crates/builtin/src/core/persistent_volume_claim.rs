@@ -61,30 +61,28 @@ impl Strategy for PersistentVolumeClaim {
         true
     }
 
-    fn admit(
+    fn admit(&self, cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+        if old.is_none() {
+            add_finalizer(object, "kubernetes.io/pvc-protection");
+            if class(object).is_none()
+                && let Some(default) = default_class(cluster, &storage_classes(), &DEFAULT_STORAGE_CLASS)
+            {
+                object["spec"].set("storageClassName", default);
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_admitted(
         &self,
-        context: &Context<'_>,
-        object: &mut Json,
+        cluster: &dyn Cluster,
+        object: &Json,
         old: Option<&Json>,
         subresource: Subresource,
     ) -> Outcome<()> {
         match old {
-            None => {
-                add_finalizer(object, "kubernetes.io/pvc-protection");
-                if class(object).is_none()
-                    && let Some(default) = default_class(context.cluster, &storage_classes(), &DEFAULT_STORAGE_CLASS)
-                {
-                    object["spec"].set("storageClassName", default);
-                }
-                Ok(())
-            }
-            // Skip the check for an invalid update, because validation reports the error later.
-            Some(old)
-                if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
-            {
-                check_growth(context.cluster, object, old)
-            }
-            Some(_) => Ok(()),
+            Some(old) if subresource == Subresource::None => check_growth(cluster, object, old),
+            _ => Ok(()),
         }
     }
 

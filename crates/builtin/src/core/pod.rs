@@ -38,7 +38,8 @@ mod volume_paths;
 pub(crate) mod volume_plugins;
 mod volumes;
 
-use pintle_apimachinery::cluster::Context;
+use pintle_admission::policy::name_of;
+use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::{metadata, restore_member, set_metadata};
 use pintle_apimachinery::request::Subresource;
@@ -123,21 +124,36 @@ impl Strategy for Pod {
 
     fn admit(
         &self,
-        context: &Context<'_>,
-        pod: &mut Json,
+        cluster: &dyn Cluster,
+        object: &mut Json,
         old: Option<&Json>,
         subresource: Subresource,
     ) -> Outcome<()> {
         match subresource {
             Subresource::None => {
                 if old.is_none() {
-                    let node = pod.text("/spec/nodeName").to_owned();
-                    topology::label(context, &node, pod);
+                    topology::label(cluster, "/spec/nodeName", object);
                 }
-                priority::admit(context, pod, old)
+                priority::admit(cluster, object, old)
+            }
+            // As in kube-apiserver, the plugin PodTopologyLabels handles only bindings to a Node, and only POST requests
+            // to the subresource.
+            Subresource::Binding if object.text("/target/kind") == "Node" => {
+                topology::label(cluster, "/target/name", object);
+                Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    fn validate_admitted(
+        &self,
+        cluster: &dyn Cluster,
+        pod: &Json,
+        old: Option<&Json>,
+        subresource: Subresource,
+    ) -> Outcome<()> {
+        if old.is_none() && subresource == Subresource::None { runtime::check_overhead(cluster, pod) } else { Ok(()) }
     }
 
     fn grace(&self, pod: &Json, requested: Option<i64>) -> i64 {
@@ -236,7 +252,7 @@ impl Strategy for Pod {
 }
 
 fn forbidden(pod: &Json, why: &str) -> Failure {
-    Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
+    Failure::forbidden(&GroupResource::new("", PODS), &name_of(Some(pod)), why)
 }
 
 const OTHER_METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"];

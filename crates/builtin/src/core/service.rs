@@ -7,7 +7,7 @@ mod traffic;
 
 use std::collections::{HashMap, HashSet};
 
-use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
@@ -82,9 +82,9 @@ impl Strategy for Service {
     /// Allocates addresses and node ports, and removes fields that do not apply to the type of the Service. As in
     /// kube-apiserver, allocation happens before validation, so the response to a failed allocation contains no
     /// validation errors.
-    fn admit(
+    fn allocate(
         &self,
-        context: &Context<'_>,
+        cluster: &dyn Cluster,
         object: &mut Json,
         old: Option<&Json>,
         subresource: Subresource,
@@ -100,7 +100,7 @@ impl Strategy for Service {
         if !errors.is_empty() {
             return Err(Failure::invalid_named("", "Service", metadata::name(object), errors));
         }
-        allocation::allocate(context.cluster, object, old)?;
+        allocation::allocate(cluster, object, old)?;
         if let Some(old) = old {
             drop_unused(object, old);
         }

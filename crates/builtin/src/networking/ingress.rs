@@ -1,6 +1,6 @@
 //! The `Ingress` kind in `networking.k8s.io/v1`.
 
-use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
@@ -36,12 +36,12 @@ impl Strategy for Ingress {
         }
     }
 
-    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+    fn admit(&self, cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         let is_open = old.is_none()
             && !object.has("/spec/ingressClassName")
             && !warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION);
         let classes = GroupResource::new("networking.k8s.io", "ingressclasses");
-        if is_open && let Some(class) = default_class(context.cluster, &classes, &[DEFAULT_INGRESS_CLASS]) {
+        if is_open && let Some(class) = default_class(cluster, &classes, &[DEFAULT_INGRESS_CLASS]) {
             object["spec"].set("ingressClassName", class);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The `VolumeAttributesClass` kind in `storage.k8s.io`.
 
-use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -14,7 +14,7 @@ use crate::core::add_finalizer;
 pub(crate) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
-    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+    fn admit(&self, _: &dyn Cluster, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/vac-protection");
         }

@@ -65,7 +65,8 @@ fn effort(kind: &Kind, object: &Json) -> Duration {
     let start = cpu_time();
     kind.set_defaults(&mut new);
     kind.prepare_for_create(&context, &mut new);
-    let _ = kind.strategy.admit(&context, &mut new, None, Subresource::None).is_ok();
+    let _ = kind.strategy.admit(&EmptyCluster, &mut new, None, Subresource::None).is_ok();
+    let _ = kind.strategy.allocate(&EmptyCluster, &mut new, None, Subresource::None).is_ok();
     kind.strategy.validate_create(&new);
     kind.strategy.warnings(&new, None, Subresource::None);
     kind.cells(&new, Timestamp::UNIX_EPOCH);

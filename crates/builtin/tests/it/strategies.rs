@@ -267,9 +267,7 @@ fn service_gets_the_first_free_address_and_port() {
         json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.set_defaults(&mut service);
-    kind.strategy
-        .admit(&context(&cluster), &mut service, None, Subresource::None)
-        .expect("admission accepts the Service");
+    kind.strategy.allocate(&cluster, &mut service, None, Subresource::None).expect("an address is free");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.3");
     assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.3"]));
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30001);
@@ -280,9 +278,7 @@ fn address_of_the_kubernetes_service_is_never_allocated() {
     let mut service = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.set_defaults(&mut service);
-    kind.strategy
-        .admit(&context(&EmptyCluster), &mut service, None, Subresource::None)
-        .expect("admission accepts the Service");
+    kind.strategy.allocate(&EmptyCluster, &mut service, None, Subresource::None).expect("an address is free");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.2");
 }
 
@@ -293,9 +289,7 @@ fn pod_gets_the_priority_of_its_class() {
     let kind = kind("", "v1", "pods");
     let admitted = |spec: Json| {
         let mut pod = json!({"metadata": {"name": "a"}, "spec": pod_spec(spec)});
-        kind.strategy
-            .admit(&context(&cluster), &mut pod, None, Subresource::None)
-            .map(|()| pod["spec"]["priority"].clone())
+        kind.strategy.admit(&cluster, &mut pod, None, Subresource::None).map(|()| pod["spec"]["priority"].clone())
     };
     assert_eq!(admitted(json!({})).ok(), Some(json!(0)));
     assert_eq!(admitted(json!({"priorityClassName": "high"})).ok(), Some(json!(10)));
@@ -392,7 +386,9 @@ fn no_strategy_panics_on_malformed_json() {
             kind.prepare_for_create(&context(&EmptyCluster), &mut made);
             kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::None);
             kind.strategy.prepare_for_update(&context(&EmptyCluster), &mut made, object, Subresource::Status);
-            let _ = kind.strategy.admit(&context(&EmptyCluster), &mut made, None, Subresource::None).is_ok();
+            let _ = kind.strategy.admit(&EmptyCluster, &mut made, None, Subresource::None).is_ok();
+            let _ = kind.strategy.allocate(&EmptyCluster, &mut made, None, Subresource::None).is_ok();
+            let _ = kind.strategy.validate_admitted(&EmptyCluster, &made, Some(object), Subresource::None).is_ok();
             kind.strategy.validate_create(&made);
             kind.strategy.validate_update(&made, object, Subresource::None);
             kind.strategy.validate_update(object, &made, Subresource::Status);

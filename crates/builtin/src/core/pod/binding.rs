@@ -11,7 +11,7 @@ use pintle_kinds::post_handler::{PostHandler, PostStep, Task};
 use pintle_kinds::{Kind, RequestTarget, Strategy};
 use pintle_meta::GroupResource;
 
-use super::{PODS, topology};
+use super::PODS;
 
 pub(crate) struct Binding;
 
@@ -48,12 +48,7 @@ impl PostHandler for Binding {
 
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
         let name = metadata::name(sent).to_owned();
-        let (mut binding, now) = (sent.clone(), context.time());
-        // As in kube-apiserver, the plugin PodTopologyLabels handles only bindings to a Node, and only POST requests to
-        // the subresource.
-        if target.subresource == Subresource::Binding && sent.text("/target/kind") == "Node" {
-            topology::label(context, sent.text("/target/name"), &mut binding);
-        }
+        let (binding, now) = (sent.clone(), context.time());
         let change = move |pod: &mut Json| bind(pod, &binding, &now);
         let (resource, namespace) = (GroupResource::new("", PODS), target.namespace.clone());
         let step = PostStep::Rewrite { resource, namespace, name, change: Box::new(change) };

@@ -1,6 +1,6 @@
 //! The admission plugins for a pod's priority, default tolerations and RuntimeClass.
 
-use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::object::metadata;
 use pintle_json::{Json, json};
@@ -13,9 +13,9 @@ pub(crate) const SYSTEM_CLASSES: &[(&str, i64)] =
 
 /// Applies the admission plugins Priority and DefaultTolerationSeconds. For a new pod, also applies the plugin
 /// RuntimeClass.
-pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
+pub(super) fn admit(cluster: &dyn Cluster, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
     match old {
-        None => set_priority(context, pod)?,
+        None => set_priority(cluster, pod)?,
         Some(old) => {
             for key in ["priority", "preemptionPolicy"] {
                 if let (Some(spec), Some(value)) = (pod.get_mut("spec"), old.at(&format!("/spec/{key}"))) {
@@ -26,22 +26,22 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -
     }
     add_tolerations(pod);
     match old {
-        None => runtime::admit(context, pod),
+        None => runtime::admit(cluster, pod),
         Some(_) => Ok(()),
     }
 }
 
-fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
+fn set_priority(cluster: &dyn Cluster, pod: &mut Json) -> Outcome<()> {
     let class = pod.text("/spec/priorityClassName").to_owned();
     let (value, policy) = if let Some((_, value)) = SYSTEM_CLASSES.iter().find(|(name, _)| *name == class) {
         (*value, "PreemptLowerPriority".to_owned())
     } else {
         let classes = GroupResource::new("scheduling.k8s.io", "priorityclasses");
         let found = if class.is_empty() {
-            let all = context.cluster.objects(&classes, None);
+            let all = cluster.objects(&classes, None);
             all.into_iter().find(|class| class.is_true("/globalDefault"))
         } else {
-            match context.cluster.object(&classes, "", &class) {
+            match cluster.object(&classes, "", &class) {
                 Some(class) => Some(class),
                 None => return Err(forbidden(pod, &format!("no PriorityClass with name {class} was found"))),
             }

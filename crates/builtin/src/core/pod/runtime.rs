@@ -1,70 +1,69 @@
 //! The admission plugin RuntimeClass, which sets the overhead and node constraints of new pods.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
-use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::validate::{NameRule, name_errors};
-use pintle_json::{Json, Map, json};
-use pintle_kinds::Strategy;
+use pintle_json::{Json, json};
 use pintle_meta::GroupResource;
 use pintle_schema::quantity;
 
-use super::{Pod, forbidden};
+use super::forbidden;
 
 /// Applies the pod's RuntimeClass. Fails if the RuntimeClass does not exist or conflicts with the pod.
-pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
-    let class = match pod["spec"]["runtimeClassName"].as_str() {
-        None => None,
-        Some("") => return Err(Failure::plain(500, "resource name may not be empty")),
-        Some(name) if !name_errors(NameRule::PathSegment, name, false).is_empty() => {
-            return Err(invalid_name_error(name));
+pub(super) fn admit(cluster: &dyn Cluster, pod: &mut Json) -> Outcome<()> {
+    let Some(class) = class_of(cluster, pod)? else { return Ok(()) };
+    if class.has("/overhead") {
+        if !amounts(pod, "/spec/overhead").is_empty() {
+            compare_overhead(pod, Some(&class))?;
         }
-        Some(name) => {
+        if let (Some(fixed), Some(spec)) = (class.at("/overhead/podFixed"), pod.member("spec")) {
+            spec.set("overhead", fixed.clone());
+        }
+    }
+    set_scheduling(pod, &class)
+}
+
+/// Returns an error if the overhead of a new pod differs from the overhead of its RuntimeClass.
+pub(super) fn check_overhead(cluster: &dyn Cluster, pod: &Json) -> Outcome<()> {
+    compare_overhead(pod, class_of(cluster, pod)?.as_deref())
+}
+
+fn class_of(cluster: &dyn Cluster, pod: &Json) -> Outcome<Option<Arc<Json>>> {
+    let Some(name) = pod["spec"]["runtimeClassName"].as_str() else { return Ok(None) };
+    let faults = name_errors(NameRule::PathSegment, name, false);
+    match () {
+        () if name.is_empty() => Err(Failure::plain(500, "resource name may not be empty")),
+        () if !faults.is_empty() => {
+            Err(Failure::plain(500, format!("invalid resource name {name:?}: [{}]", faults.join(" "))))
+        }
+        () => {
             let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
             let missing = || forbidden(pod, &format!("pod rejected: RuntimeClass {name:?} not found"));
-            Some(context.cluster.object(&classes, "", name).ok_or_else(missing)?)
+            cluster.object(&classes, "", name).ok_or_else(missing).map(Some)
         }
-    };
-    set_overhead(pod, class.as_deref())?;
-    match class {
-        Some(class) => set_scheduling(pod, &class),
-        None => Ok(()),
     }
 }
 
-fn invalid_name_error(name: &str) -> Failure {
-    let why = name_errors(NameRule::PathSegment, name, false).join(" ");
-    Failure::plain(500, format!("invalid resource name {name:?}: [{why}]"))
-}
-
-fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
-    let sent = pod["spec"]["overhead"].as_object().filter(|sent| !sent.is_empty());
-    let given = class.and_then(|class| class.get("overhead")).filter(|given| !given.is_null());
-    match (sent, given) {
-        // kube-apiserver checks the overhead after the validation, so validation errors take precedence.
-        (Some(_), None) if Pod.validate_create(pod).is_empty() => {
+fn compare_overhead(pod: &Json, class: Option<&Json>) -> Outcome<()> {
+    let sent = amounts(pod, "/spec/overhead");
+    match class.filter(|class| class.has("/overhead")) {
+        None if !sent.is_empty() => {
             Err(forbidden(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
         }
-        (Some(sent), Some(given))
-            if amounts(sent) != given["podFixed"].as_object().map(amounts).unwrap_or_default() =>
-        {
+        Some(class) if sent != amounts(class, "/overhead/podFixed") => {
             Err(forbidden(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"))
-        }
-        (_, Some(given)) if given["podFixed"].is_object() => {
-            let amounts = given["podFixed"].clone();
-            if let Some(spec) = pod.member("spec") {
-                spec.set("overhead", amounts);
-            }
-            Ok(())
         }
         _ => Ok(()),
     }
 }
 
 /// Parses quantities for a comparison, because one quantity can have several text forms.
-fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
-    amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
+fn amounts<'a>(object: &'a Json, pointer: &str) -> BTreeMap<&'a str, Option<i128>> {
+    let members = object.members(pointer);
+    members.map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }
 
 fn set_scheduling(pod: &mut Json, class: &Json) -> Outcome<()> {
