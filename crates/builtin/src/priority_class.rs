@@ -1,13 +1,16 @@
 //! The `PriorityClass` kind in `scheduling.k8s.io/v1`.
 
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
+use pintle_meta::GroupResource;
 
-use crate::core::pod::SYSTEM_CLASSES;
+use crate::core::pod::{SYSTEM_CLASSES, default_priority_class};
 
 /// The highest value of a PriorityClass whose name does not start with `system-`.
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
@@ -15,6 +18,24 @@ const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 pub(crate) struct PriorityClass;
 
 impl Strategy for PriorityClass {
+    fn validate_admitted(
+        &self,
+        cluster: &dyn Cluster,
+        class: &Json,
+        old: Option<&Json>,
+        _: Subresource,
+    ) -> Outcome<()> {
+        let default = default_priority_class(cluster).filter(|_| class.is_true("/globalDefault"));
+        let name = metadata::name(class);
+        match default.as_deref().map(metadata::name) {
+            Some(default) if old.is_none() || default != name => {
+                let why = format!("PriorityClass {default} is already marked as default. Only one default can exist");
+                Err(Failure::forbidden(&GroupResource::new("scheduling.k8s.io", "priorityclasses"), name, &why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let name = metadata::name(object);
         let has_system_name = name.starts_with("system-");
@@ -44,6 +65,10 @@ impl Strategy for PriorityClass {
         errors
     }
 
+    fn read_kinds(&self, _: Subresource) -> &'static [(&'static str, &'static str)] {
+        &[("scheduling.k8s.io", "PriorityClass")]
+    }
+
     fn changes_generation(&self, _: &Json, _: &Json) -> bool {
         false
     }
@@ -69,30 +94,4 @@ fn system_class_error(object: &Json) -> Option<String> {
     }
     let is_default = object.get("globalDefault").and_then(Json::as_bool).unwrap_or(false);
     is_default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn system_classes_have_fixed_values() {
-        let message = |name: &str, value: i64, is_default: bool| {
-            let text = format!(
-                r#"{{"metadata":{{"name":"{name}"}},"value":{value},"globalDefault":{is_default},"preemptionPolicy":"Never"}}"#
-            );
-            let errors = PriorityClass.validate_create(&text.parse().unwrap());
-            errors.iter().map(|error| error.message.clone()).collect::<String>()
-        };
-        const CRITICAL: &str = "system-cluster-critical";
-        assert_eq!(message(CRITICAL, 2_000_000_000, false), "");
-        for (name, value, is_default, expected) in [
-            ("system-own", 1, false, "system-own is not a known system priority class"),
-            (CRITICAL, 1, false, "value of system-cluster-critical PriorityClass must be 2000000000"),
-            (CRITICAL, 2_000_000_000, true, "globalDefault of system-cluster-critical PriorityClass must be false"),
-            ("own", 1_000_000_001, false, "maximum allowed value of a user defined priority is 1000000000"),
-        ] {
-            assert!(message(name, value, is_default).ends_with(expected), "{}", message(name, value, is_default));
-        }
-    }
 }

@@ -287,7 +287,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the group and kind of each other kind that the server reads for a write to the subresource.
+    /// Returns the group and kind of the other objects that the server reads for a write to the subresource.
     fn read_kinds(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }

@@ -171,3 +171,31 @@ async fn plugin_error_names_the_prefix_of_generated_names() {
         assert_eq!(message.starts_with("pods \"g-\" is"), prefix.ends_with("is"), "{message}");
     }
 }
+
+#[tokio::test]
+async fn only_one_priority_class_is_the_global_default() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let class = |name: &str, value: i64, is_default: bool| json!({"metadata": {"name": name}, "value": value, "globalDefault": is_default});
+    create(&server, CLASSES, class("first", 77, true)).await;
+    create(&server, CLASSES, class("other", 5, false)).await;
+    let path = |name: &str| format!("{CLASSES}/{name}");
+    let refused = |name: &str| {
+        format!(
+            "priorityclasses.scheduling.k8s.io \"{name}\" is forbidden: PriorityClass first is already marked as default. Only one \
+             default can exist"
+        )
+    };
+    let (default, none) = (json!({"globalDefault": true}), json!({"globalDefault": false}));
+    for (method, path, body, code, message) in [
+        (Method::POST, CLASSES.to_owned(), class("second", 78, true), 403, refused("second")),
+        (Method::POST, CLASSES.to_owned(), class("first", 77, true), 403, refused("first")),
+        (Method::PATCH, path("other"), default.clone(), 403, refused("other")),
+        (Method::PUT, path("other"), class("other", 5, true), 403, refused("other")),
+        (Method::PATCH, path("first"), json!({"globalDefault": true, "description": "d"}), 200, String::new()),
+        (Method::PATCH, path("first"), none, 200, String::new()),
+        (Method::PATCH, path("other"), default, 200, String::new()),
+    ] {
+        let answer = call(&server, method, &path, body).await;
+        assert_eq!((answer.code, answer.body.text("/message")), (code, message.as_str()), "{path}");
+    }
+}

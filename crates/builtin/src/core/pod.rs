@@ -58,7 +58,7 @@ pub(crate) use defaults::{fill_plugins, pod_template};
 pub(crate) use file_path::descending;
 pub(crate) use pod_warnings::plugin;
 pub(crate) use port_names::port_name_errors;
-pub(crate) use priority::SYSTEM_CLASSES;
+pub(crate) use priority::{SYSTEM_CLASSES, default_priority_class};
 pub(crate) use resource_amounts::{
     is_exact_resource, limit_errors, name_of_resource as resource_name_errors,
     resource_errors as container_resource_errors,

@@ -298,6 +298,25 @@ fn pod_gets_the_priority_of_its_class() {
 }
 
 #[test]
+fn system_priority_classes_have_fixed_values() {
+    const CRITICAL: &str = "system-cluster-critical";
+    for (name, value, is_default, expected) in [
+        (CRITICAL, 2_000_000_000, false, ""),
+        ("system-own", 1, false, "system-own is not a known system priority class"),
+        (CRITICAL, 1, false, "value of system-cluster-critical PriorityClass must be 2000000000"),
+        (CRITICAL, 2_000_000_000, true, "globalDefault of system-cluster-critical PriorityClass must be false"),
+        ("own", 1_000_000_001, false, "maximum allowed value of a user defined priority is 1000000000"),
+    ] {
+        let class = json!({
+            "metadata": {"name": name}, "value": value, "globalDefault": is_default, "preemptionPolicy": "Never",
+        });
+        let errors = kind("scheduling.k8s.io", "v1", "priorityclasses").strategy.validate_create(&class);
+        let message: String = errors.iter().map(|error| error.message.clone()).collect();
+        assert!(message.ends_with(expected) && message.is_empty() == expected.is_empty(), "{message}");
+    }
+}
+
+#[test]
 fn job_selects_its_pods_by_uid() {
     let kind = kind("batch", "v1", "jobs");
     let mut job = json!({"metadata": {"name": "a", "uid": "u"}, "spec": {"template": template(json!({"restartPolicy": "Never"}))}});

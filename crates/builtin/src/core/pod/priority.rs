@@ -1,5 +1,7 @@
 //! The admission plugins for a pod's priority, default tolerations and RuntimeClass.
 
+use std::sync::Arc;
+
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::object::metadata;
@@ -31,6 +33,13 @@ pub(super) fn admit(cluster: &dyn Cluster, pod: &mut Json, old: Option<&Json>) -
     }
 }
 
+/// Returns the PriorityClass of pods that name no class. If several classes are the global default, returns a class with
+/// the lowest value.
+pub(crate) fn default_priority_class(cluster: &dyn Cluster) -> Option<Arc<Json>> {
+    let all = cluster.objects(&GroupResource::new("scheduling.k8s.io", "priorityclasses"), None).into_iter();
+    all.filter(|class| class.is_true("/globalDefault")).min_by_key(|class| class.integer("/value"))
+}
+
 fn set_priority(cluster: &dyn Cluster, pod: &mut Json) -> Outcome<()> {
     let class = pod.text("/spec/priorityClassName").to_owned();
     let (value, policy) = if let Some((_, value)) = SYSTEM_CLASSES.iter().find(|(name, _)| *name == class) {
@@ -38,8 +47,7 @@ fn set_priority(cluster: &dyn Cluster, pod: &mut Json) -> Outcome<()> {
     } else {
         let classes = GroupResource::new("scheduling.k8s.io", "priorityclasses");
         let found = if class.is_empty() {
-            let all = cluster.objects(&classes, None);
-            all.into_iter().find(|class| class.is_true("/globalDefault"))
+            default_priority_class(cluster)
         } else {
             match cluster.object(&classes, "", &class) {
                 Some(class) => Some(class),
