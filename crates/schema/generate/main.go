@@ -100,6 +100,15 @@ func main() {
 		kinds[name] = reflect.TypeOf(object)
 		collect(kinds[name])
 	}
+	// The options of connect requests, which no OpenAPI document contains. Admission webhooks can patch them.
+	for _, object := range []any{
+		core.NodeProxyOptions{}, core.PodAttachOptions{}, core.PodExecOptions{}, core.PodPortForwardOptions{},
+		core.PodProxyOptions{}, core.ServiceProxyOptions{},
+	} {
+		of := reflect.TypeOf(object)
+		kinds["v1 "+of.Name()] = of
+		collect(of)
+	}
 	collect(reflect.TypeFor[meta.PartialObjectMetadata]())
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()

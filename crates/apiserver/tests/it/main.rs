@@ -53,6 +53,7 @@ mod server;
 mod services;
 mod snapshot;
 mod streams;
+mod subresource_reviews;
 mod support;
 mod tokens;
 mod warnings;

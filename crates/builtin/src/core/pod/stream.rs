@@ -42,10 +42,9 @@ fn log_options(query: &Query, _: &[String]) -> Outcome<Json> {
 
 fn exec_options(query: &Query, _: &[String]) -> Outcome<Json> {
     let mut options = streams("PodExecOptions", query);
+    // Like kube-apiserver, set the command to null if the query contains no command.
     let command: Json = query.all("command").collect();
-    if !command.is_empty() {
-        options.set("command", command);
-    }
+    options.set("command", if command.is_empty() { Json::Null } else { command });
     Ok(options)
 }
 
