@@ -14,16 +14,13 @@ use pintle_apimachinery::failure::quoted;
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::user::{ServiceAccountName, User};
 use pintle_json::{Json, json};
-use pintle_kinds::{Bound, Named};
+use pintle_kinds::{Bound, ISSUER, Named};
 use pintle_meta::__private::Mutex;
 use pintle_meta::GroupResource;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-/// The URL of this server, which is the issuer and the default audience of its tokens.
-pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The algorithm of token signatures. Signatures are deterministic.
 const ALGORITHM: &str = "EdDSA";

@@ -39,7 +39,7 @@ mod subprotocols;
 mod tokens;
 mod webhooks;
 
-pub use account_tokens::{AccountTokens, Claims, ISSUER, InvalidToken, KeySeed};
+pub use account_tokens::{AccountTokens, Claims, InvalidToken, KeySeed};
 pub use attributes::Attributes;
 pub use authorize::{Decision, authorize, decide, rules};
 pub use authorizer::{Authorizer, Rbac};
@@ -52,6 +52,7 @@ pub use impersonate::{impersonate, impersonated};
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::user::User;
+use pintle_kinds::ISSUER;
 pub use policies::{Binding, BoundPolicies, BoundPolicy, Policies};
 use subprotocols::Subprotocols;
 pub use tokens::TokenFileError;

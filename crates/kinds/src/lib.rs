@@ -71,7 +71,7 @@ pub use strategy::{Plain, Strategy};
 pub use strategy_types::{
     ExtraPermission, Form, Layout, Origin, PlainFinalizers, PodRelation, Routing, Stream, StreamAnswer,
 };
-pub use token_grant::{Bound, Named, TokenGrant};
+pub use token_grant::{Bound, ISSUER, Named, TokenGrant};
 
 /// The API group of the RBAC kinds.
 pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";

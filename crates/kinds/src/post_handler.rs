@@ -23,12 +23,18 @@ pub trait PostHandler: Sync {
         target.kind.clone()
     }
 
-    /// Sets the defaults of missing fields.
+    /// Sets the defaults of missing fields, and removes fields that clients cannot set.
     fn defaults(&self, _sent: &mut Json) {}
 
     /// Validates the body without reading other objects. The server calls this method between mutating and validating
     /// admission, so that validating plugins and webhooks do not receive invalid bodies.
     fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
+        Ok(())
+    }
+
+    /// Sets the fields that only the server sets, for validating admission. The server calls this method after
+    /// [`check`](Self::check).
+    fn complete(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &mut Json) -> Outcome<()> {
         Ok(())
     }
 

@@ -3,16 +3,18 @@
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
+/// The URL of this server, which is the issuer and the default audience of its tokens.
+pub const ISSUER: &str = "https://kubernetes.default.svc";
+
 /// A token request that has passed all checks, so that the server can issue the token.
 #[derive(Debug)]
 pub struct TokenGrant {
-    /// The token's audiences, or an empty list for the audience of the server.
+    /// The token's audiences.
     pub audiences: Vec<String>,
     /// The lifetime of the token in seconds.
     pub seconds: i64,
     pub bound: Bound,
-    /// The response object. The server adds the token, its expiration time and its audiences to this
-    /// object.
+    /// The response object. The server adds the token and its expiration time to this object.
     pub answer: Json,
 }
 

@@ -3,8 +3,8 @@
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue};
-use pintle_authz::ISSUER;
 use pintle_json::{Json, json};
+use pintle_kinds::ISSUER;
 
 use super::call::RequestHead;
 use super::encode::Reply;

@@ -6,12 +6,12 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::WriteOptions;
 use pintle_apimachinery::request::user::{ServiceAccountName, User};
-use pintle_authz::{Attributes, Claims, Decision, ISSUER};
+use pintle_authz::{Attributes, Claims, Decision};
 use pintle_builtin::{access_status, rules_status, token_status};
 use pintle_json::{Json, json};
 use pintle_kinds::post_handler::{PostHandler, PostStep, Question, Task};
 use pintle_kinds::writer::{OWN_MANAGER, Writer};
-use pintle_kinds::{RequestTarget, TokenGrant};
+use pintle_kinds::{ISSUER, RequestTarget, TokenGrant};
 
 use super::Registry;
 use super::admission_chain;
@@ -33,11 +33,10 @@ impl Registry {
         by: &Writer<'_>,
     ) -> Outcome<Option<Json>> {
         let mut sent = sent;
+        target.settle_namespace(&mut sent)?;
         post_handler.defaults(&mut sent);
-        // As in kube-apiserver, the managed fields contain the status of the request, which the handler then ignores.
         let body = post_handler.body(target, sent.text("/apiVersion"));
         by.track(&body, None, &mut sent, target.subresource);
-        sent.unset("status");
         if target.kind.is_namespaced() && !post_handler.is_read_only() {
             self.check_namespace_is_open(&target.kind, &target.namespace, &target.name)?;
         }
@@ -45,6 +44,7 @@ impl Registry {
         let user = &by.requester().user;
         let context = self.context(user);
         post_handler.check(&context, target, &sent)?;
+        post_handler.complete(&context, target, &mut sent)?;
         admission_chain::validate(self, &attributes_of(target, &mut sent, by))?;
         let mut tries = POST_TRIES;
         loop {
@@ -144,13 +144,10 @@ impl Registry {
     }
 
     fn make_token(&self, target: &RequestTarget, grant: TokenGrant) -> Outcome<Json> {
-        let TokenGrant { mut audiences, seconds, bound, mut answer } = grant;
-        if audiences.is_empty() {
-            audiences.push(ISSUER.into());
-        }
+        let TokenGrant { audiences, seconds, bound, mut answer } = grant;
         let now = self.clock.now().as_second();
         let claims = Claims {
-            aud: audiences.clone(),
+            aud: audiences,
             exp: now.saturating_add(seconds),
             iat: now,
             iss: ISSUER.into(),
@@ -162,7 +159,6 @@ impl Registry {
         let token = self.authenticator.accounts.sign(&claims);
         let token = token.ok_or_else(|| Failure::internal("failed to generate token: no randomness"))?;
         let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        answer["spec"]["audiences"] = json!(audiences);
         answer["status"] = json!({"token": token, "expirationTimestamp": self.clock.text_after(lasts)});
         Ok(answer)
     }

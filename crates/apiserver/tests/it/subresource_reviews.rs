@@ -9,6 +9,8 @@ use crate::webhooks::{MUTATING, VALIDATING, Webhook, patched, register};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const AUTHENTICATION: &str = "/apis/authentication.k8s.io/v1";
+const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 
 /// Starts a server with a pod, a node, a service and a service account.
 async fn server() -> ApiServer {
@@ -77,4 +79,114 @@ async fn patch_with_a_wrong_type_of_option_fails() {
     let expected =
         "Internal error occurred: json: cannot unmarshal string into Go struct field PodExecOptions.stdin of type bool";
     assert_eq!((answer.code, answer.body.text("/message")), (500, expected));
+}
+
+#[tokio::test]
+async fn webhook_sees_namespace_and_empty_status_of_posted_objects() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": true})).await;
+    let server = server().await;
+    review_all(&server, MUTATING, &webhook).await;
+    let local = json!({"namespace": "default", "verb": "get", "resource": "pods"});
+    let resource = json!({"verb": "get", "resource": "pods"});
+    let of_user = |attributes: &Json| json!({"spec": {"user": "u", "resourceAttributes": attributes}});
+    let named = json!({"metadata": {"name": "p"}});
+    let binding = json!({"metadata": {"name": "p"}, "target": {"name": "n"}});
+    let access = json!({"allowed": false});
+    let rules = json!({"resourceRules": null, "nonResourceRules": null, "incomplete": false});
+    let token = json!({"token": "", "expirationTimestamp": null});
+    let (space, none) = (json!("default"), Json::Null);
+    let post = async |path: String, object: Json| call(&server, Method::POST, &path, object).await.code;
+    for (path, object, code, namespace, status) in [
+        (format!("{PODS}/p/eviction?dryRun=All"), named, 201, &space, &none),
+        (format!("{PODS}/p/binding"), binding.clone(), 409, &space, &none),
+        ("/api/v1/namespaces/default/bindings".to_owned(), binding, 409, &space, &none),
+        (format!("{ACCOUNTS}/a/token"), json!({"spec": {}}), 201, &space, &token),
+        (
+            format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews"),
+            of_user(&local),
+            201,
+            &space,
+            &access,
+        ),
+        (format!("{AUTHORIZATION}/subjectaccessreviews"), of_user(&resource), 201, &none, &access),
+        (
+            format!("{AUTHORIZATION}/selfsubjectaccessreviews"),
+            json!({"spec": {"resourceAttributes": resource}}),
+            201,
+            &none,
+            &access,
+        ),
+        (
+            format!("{AUTHORIZATION}/selfsubjectrulesreviews"),
+            json!({"spec": {"namespace": "default"}}),
+            201,
+            &none,
+            &rules,
+        ),
+        (format!("{AUTHENTICATION}/tokenreviews"), json!({"spec": {"token": "x"}}), 201, &none, &json!({"user": {}})),
+        (format!("{AUTHENTICATION}/selfsubjectreviews"), json!({}), 201, &none, &json!({"userInfo": {}})),
+    ] {
+        assert_eq!(post(path.clone(), object).await, code, "{path}");
+        let requests = webhook.requests();
+        let seen = &requests.last().expect("a review")["object"];
+        let found = (&seen["metadata"]["namespace"], seen.get("status").unwrap_or(&Json::Null));
+        assert_eq!(found, (namespace, status), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn posted_object_of_another_namespace_is_refused_before_webhooks() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": true})).await;
+    let server = server().await;
+    review_all(&server, MUTATING, &webhook).await;
+    let metadata = json!({"name": "p", "namespace": "other"});
+    for (path, object) in [
+        (format!("{PODS}/p/eviction"), json!({"metadata": metadata})),
+        (format!("{PODS}/p/binding"), json!({"metadata": metadata, "target": {"name": "n"}})),
+        (format!("{ACCOUNTS}/a/token"), json!({"metadata": {"namespace": "other"}, "spec": {}})),
+    ] {
+        let answer = call(&server, Method::POST, &path, object).await;
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        assert_eq!((answer.code, answer.body.text("/message")), (400, message), "{path}");
+    }
+    assert_eq!(webhook.requests().len(), 0);
+}
+
+/// The namespace in an object after mutating admission only matters for kinds whose validation reads the namespace.
+#[tokio::test]
+async fn webhook_that_moves_a_posted_object_has_limited_effect() {
+    let set = json!([{"op": "add", "path": "/metadata/namespace", "value": "other"}]);
+    let webhook = Webhook::start(&["127.0.0.1"], move |_| patched(&set)).await;
+    let server = server().await;
+    review_all(&server, MUTATING, &webhook).await;
+    let attributes = json!({"namespace": "default", "verb": "get", "resource": "pods"});
+    let access = json!({"spec": {"user": "u", "resourceAttributes": attributes}});
+    let moved = "metadata.namespace: Invalid value: \"other\": must match the service account namespace if specified";
+    let differs = "spec.resourceAttributes.namespace: Invalid value: \"default\": must match metadata.namespace";
+    for (path, object, code, message) in [
+        (format!("{PODS}/p/eviction?dryRun=All"), json!({"metadata": {"name": "p"}}), 201, ""),
+        (format!("{ACCOUNTS}/a/token"), json!({"spec": {}}), 422, moved),
+        (format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews"), access.clone(), 422, differs),
+        (format!("{AUTHORIZATION}/subjectaccessreviews"), access, 422, "must be empty"),
+        (format!("{AUTHENTICATION}/tokenreviews"), json!({"spec": {"token": "x"}}), 201, ""),
+    ] {
+        let answer = call(&server, Method::POST, &path, object).await;
+        assert!(answer.code == code && answer.body.text("/message").ends_with(message), "{path}: {:?}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn validating_webhook_sees_the_completed_token_request() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": true})).await;
+    let server = server().await;
+    review_all(&server, VALIDATING, &webhook).await;
+    let request = json!({"spec": {}, "status": {"token": "x", "expirationTimestamp": null}});
+    let made = create(&server, &format!("{ACCOUNTS}/a/token"), request).await;
+    let seen = &webhook.requests()[0]["object"];
+    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+        assert_eq!(seen["metadata"][field], made["metadata"][field], "{field}");
+    }
+    assert_eq!((&seen["spec"], seen["metadata"].text("/name")), (&made["spec"], "a"));
+    assert_eq!(seen["spec"]["audiences"], json!(["https://kubernetes.default.svc"]));
+    assert_eq!(seen["status"], json!({"token": "", "expirationTimestamp": null}));
 }

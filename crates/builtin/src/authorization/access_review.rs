@@ -3,7 +3,7 @@
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
-use pintle_apimachinery::object::set_metadata;
+use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::path::ResourcePath;
 use pintle_apimachinery::request::user::User;
@@ -25,15 +25,21 @@ impl Strategy for AccessReview {
 }
 
 impl PostHandler for AccessReview {
+    fn defaults(&self, sent: &mut Json) {
+        if let Some(metadata) = sent.get_mut("metadata") {
+            SERVER_SET.iter().for_each(|field| metadata.unset(field));
+        }
+    }
+
     fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
-        let errors = self.errors(&with_server_metadata(sent, target), target);
+        let errors = self.errors(sent, target.kind.is_namespaced());
         if !errors.is_empty() {
             return Err(Failure::invalid_named("authorization.k8s.io", "", "", errors));
         }
         Ok(())
     }
 
-    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
+    fn task(&self, context: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
         let user = if self.is_self { context.user.clone() } else { subject(sent) };
         let text_of = |value: &Json, field: &str| value[field].text("").to_owned();
@@ -52,7 +58,7 @@ impl PostHandler for AccessReview {
             };
             Question::Resource { user, verb: text_of(resource, "verb"), path }
         };
-        Ok(Task::Ask(Box::new(question), with_server_metadata(sent, target)))
+        Ok(Task::Ask(Box::new(question), sent.clone()))
     }
 
     fn is_read_only(&self) -> bool {
@@ -60,27 +66,12 @@ impl PostHandler for AccessReview {
     }
 }
 
-/// Returns the review with the server's metadata, and without the metadata that clients must not set.
-fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
-    let mut review = sent.clone();
-    if target.kind.is_namespaced() {
-        set_metadata(&mut review, "namespace", target.namespace.as_str());
-    } else if let Some(metadata) = review.get_mut("metadata") {
-        metadata.unset("namespace");
-    }
-    if let Some(metadata) = review.get_mut("metadata") {
-        SERVER_SET.iter().for_each(|field| metadata.unset(field));
-    }
-    review
-}
-
 /// Metadata fields that only the server sets, so they are removed from reviews.
 const SERVER_SET: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 impl AccessReview {
-    fn errors(self, review: &Json, target: &RequestTarget) -> FieldErrors {
-        let local = target.kind.is_namespaced();
+    fn errors(self, review: &Json, local: bool) -> FieldErrors {
         let (resource, path) = (&review["spec"]["resourceAttributes"], &review["spec"]["nonResourceAttributes"]);
         let no_subject = review.text("/spec/user").is_empty() && review.list("/spec/groups").next().is_none();
         let allowed = |key: &str| key == "managedFields" || (local && key == "namespace");
@@ -110,7 +101,7 @@ impl AccessReview {
                 let why = if local { "must be empty except for namespace" } else { "must be empty" };
                 FieldError::invalid("metadata", &review["metadata"], why)
             })
-            .refuse(local && !resource.is_null() && namespace != target.namespace, || {
+            .refuse(local && !resource.is_null() && namespace != metadata::namespace(review), || {
                 let field = "spec.resourceAttributes.namespace";
                 FieldError::invalid_text(field, namespace, "must match metadata.namespace")
             })

@@ -31,7 +31,6 @@ impl PostHandler for Binding {
     }
 
     fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
-        target.check_namespace(metadata::namespace(sent))?;
         if !target.name.is_empty() && metadata::name(sent) != target.name {
             return Err(Failure::bad_request("name in URL does not match name in Binding object"));
         }

@@ -23,7 +23,6 @@ impl PostHandler for Eviction {
     }
 
     fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
-        target.check_namespace(metadata::namespace(sent))?;
         if metadata::name(sent) != target.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }

@@ -8,7 +8,7 @@ use pintle_apimachinery::object::{metadata, metadata_mut};
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::post_handler::{PostHandler, Task};
-use pintle_kinds::{Bound, Kind, Named, Plain, RequestTarget, TokenGrant};
+use pintle_kinds::{Bound, ISSUER, Kind, Named, Plain, RequestTarget, TokenGrant};
 use pintle_meta::GroupResource;
 
 const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
@@ -33,11 +33,12 @@ impl PostHandler for TokenRequest {
     }
 
     fn check(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
-        target.check_namespace(metadata::namespace(sent))?;
-        let said = metadata::name(sent);
-        if !said.is_empty() && said != target.name {
-            let why = "must match the service account name if specified";
-            return Err(invalid(&target.name, FieldError::invalid_text("metadata.name", said, why)));
+        let (name, namespace) = (metadata::name(sent), metadata::namespace(sent));
+        for (field, said, own) in [("name", name, &target.name), ("namespace", namespace, &target.namespace)] {
+            if !said.is_empty() && said != own {
+                let why = format!("must match the service account {field} if specified");
+                return Err(invalid(&target.name, FieldError::invalid_text(format!("metadata.{field}"), said, why)));
+            }
         }
         let account = find(context, &target.kind.plural, &target.namespace, &target.name)?;
         let (uid, said) = (metadata::uid(&account), metadata::uid(sent));
@@ -53,9 +54,22 @@ impl PostHandler for TokenRequest {
         seconds(sent).map(drop)
     }
 
+    fn complete(&self, context: &Context<'_>, target: &RequestTarget, sent: &mut Json) -> Outcome<()> {
+        let account = find(context, &target.kind.plural, &target.namespace, &target.name)?;
+        let metadata = metadata_mut(sent);
+        metadata.set("name", target.name.as_str());
+        metadata.set("namespace", target.namespace.as_str());
+        metadata.set("uid", metadata::uid(&account));
+        metadata.set("creationTimestamp", context.time());
+        if sent.list("/spec/audiences").next().is_none() {
+            sent["spec"].set("audiences", json!([ISSUER]));
+        }
+        sent.set("status", json!({"token": "", "expirationTimestamp": null}));
+        Ok(())
+    }
+
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let account = find(context, &target.kind.plural, &target.namespace, &target.name)?;
-        let uid = metadata::uid(&account);
         let seconds = seconds(sent)?;
         let namespace = target.namespace.clone();
         let mut bound = Bound { namespace, serviceaccount: named(&account), ..Bound::default() };
@@ -63,15 +77,8 @@ impl PostHandler for TokenRequest {
         if !wanted.is_null() {
             bind(context, target, wanted, &mut bound)?;
         }
-        let mut answer = sent.clone();
-        let metadata = metadata_mut(&mut answer);
-        metadata.set("name", target.name.as_str());
-        metadata.set("namespace", target.namespace.as_str());
-        metadata.set("uid", uid);
-        metadata.set("creationTimestamp", context.time());
-        answer["spec"] = json!({"expirationSeconds": seconds, "boundObjectRef": wanted});
         let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
-        Ok(Task::Token(Box::new(TokenGrant { audiences, seconds, bound, answer })))
+        Ok(Task::Token(Box::new(TokenGrant { audiences, seconds, bound, answer: sent.clone() })))
     }
 }
 
