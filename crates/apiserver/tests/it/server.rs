@@ -160,7 +160,7 @@ async fn same_seed_and_start_time_give_identical_servers() {
         let config = ApiServerConfig { seed, start_time, token_auth_file, ..ApiServerConfig::default() };
         let server = ApiServer::start(config).await.expect("a server");
         let token = server.client_config().token.expect("a token").expose().to_owned();
-        (token, server.snapshot().to_text().replace(&server.url()[17..], "PORT"))
+        (token, server.snapshot().to_text().replace(&server.url()[16..], ":PORT"))
     };
     let (first, second, other) = (made(Some(1)).await, made(Some(1)).await, made(Some(2)).await);
     assert!(first.1.contains("2027-01-15T08:00:00Z"), "{}", &first.1[..2000]);
