@@ -206,7 +206,7 @@ fn nested<'a>(path: &str, object: &'a Json) -> Result<Option<&'a Json>, String> 
             return Ok(None);
         }
         if !value.is_object() {
-            return Err(type_error(&path[..end.min(path.len())], value, "map[string]interface{}"));
+            return Err(type_error(path.get(..end).unwrap_or(path), value, "map[string]interface{}"));
         }
         let Some(next) = value.get(name) else { return Ok(None) };
         value = next;

@@ -116,6 +116,12 @@ impl<K: Clone + Eq + Hash> Reviews<K> {
         self.answered.remove(key);
     }
 
+    /// Forgets all responses that no attempt has used. A controller that processes all of its objects at once calls this
+    /// method afterwards.
+    pub(super) fn forget_unused(&mut self) {
+        self.answered.clear();
+    }
+
     /// Returns `true` if the controller waits for a webhook.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()

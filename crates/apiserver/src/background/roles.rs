@@ -53,7 +53,6 @@ impl Controller for Aggregator {
             let (rules, name) = (aggregated(role, &roles).await, metadata::name(&role.outline).to_owned());
             let texts: HashSet<_> = rules.iter().map(|(text, _)| text).collect();
             if texts == role.rules().iter().map(|(text, _)| text).collect() {
-                self.reviews.forget(&name);
                 continue;
             }
             let Some(by) = self.reviews.requester(registry, &name) else { continue };
@@ -65,6 +64,7 @@ impl Controller for Aggregator {
                 has_failed |= !failure.is_conflict();
             }
         }
+        self.reviews.forget_unused();
         self.outlines = roles.into_iter().map(|role| (role.stored.revision(), role.outline)).collect();
         self.backoff.next(has_failed, self.reviews.is_waiting())
     }
