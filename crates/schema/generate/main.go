@@ -34,6 +34,8 @@ type property struct {
 	Properties map[string]property                     `json:"properties"`
 	Required   []string                                `json:"required"`
 	Default    any                                     `json:"default"`
+	Enum       []string                                `json:"enum"`
+	Items      *property                               `json:"items"`
 	ListType   string                                  `json:"x-kubernetes-list-type"`
 	Keys       []string                                `json:"x-kubernetes-list-map-keys"`
 	MapType    string                                  `json:"x-kubernetes-map-type"`
@@ -251,8 +253,19 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 		if kept[short(of)+"."+tag[0]] {
 			fmt.Fprint(out, " kept")
 		}
+		if values := enum(schema); len(values) > 0 {
+			fmt.Fprintf(out, " enum=%s", strings.Join(values, ","))
+		}
 		fmt.Fprintln(out)
 	}
+}
+
+// enum returns the permitted values of the field or of the list's items.
+func enum(schema property) []string {
+	if schema.Items != nil {
+		return schema.Items.Enum
+	}
+	return schema.Enum
 }
 
 // kept contains the lists that the server treats differently if they are empty instead of absent. An empty managedFields

@@ -7,6 +7,9 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
+/// The start of the permitted values in the line of a field. A value can contain spaces.
+const ENUM: &str = " enum=";
+
 pub(super) struct BuiltinTypes {
     /// The structs. Each [`StructRef`] contains a reference to its slot.
     structs: &'static [OnceLock<Struct>],
@@ -29,6 +32,21 @@ impl BuiltinTypes {
     /// Maps each type name to the version and name of its kind.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, ty)| (*ty, *kind)).collect()
+    }
+
+    /// Maps each type name and field name to the permitted values of the field or of its list items. The type table does not
+    /// store these values, because only OpenAPI documents contain them.
+    pub(super) fn enums() -> HashMap<(&'static str, &'static str), Vec<&'static str>> {
+        let (mut enums, mut type_name) = (HashMap::new(), "");
+        for line in TEXT.lines() {
+            let name = line.trim_start().split([' ', '!']).next().unwrap_or_default();
+            if !line.starts_with(' ') {
+                type_name = name;
+            } else if let Some((_, values)) = line.split_once(ENUM) {
+                enums.insert((type_name, name), values.split(',').collect());
+            }
+        }
+        enums
     }
 
     #[cfg(test)]
@@ -92,9 +110,9 @@ impl BuiltinTypes {
         table
     }
 
-    /// Parses a line of the type table, in the form `name[!] type [words]`.
+    /// Parses a line of the type table, in the form `name[!] type [words] [enum=values]`.
     fn field(&self, line: &str) -> Option<Field> {
-        let mut words = line.split(' ');
+        let mut words = line.split_once(ENUM).map_or(line, |(line, _)| line).split(' ');
         let (name, ty) = (words.next()?, words.next()?);
         let (name, always) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
         let (ty, pointer) = ty.strip_prefix('*').map_or((ty, false), |ty| (ty, true));
@@ -185,6 +203,7 @@ mod tests {
         let most = structs.iter().map(|ty| ty.fields.len()).max();
         assert!(most <= Some(128), "`StructFields` has 128 bits for the fields seen");
         for line in TEXT.lines().filter(|line| line.starts_with(' ')) {
+            let line = line.split_once(ENUM).map_or(line, |(line, _)| line);
             for word in line[1..].split(' ').skip(2).filter(|word| !word.starts_with('#')) {
                 let name = word.split('=').next().unwrap();
                 assert!(

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, json};
 
-use super::builtin_types::table;
+use super::builtin_types::{BuiltinTypes, table};
 use super::descriptions::Descriptions;
 use super::types::{Field, ListType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
@@ -20,8 +20,13 @@ pub const PLACE: &str = "#/components/schemas/";
 /// Returns the schemas of the given types and of all referenced types, keyed by schema name. Only built-in structs have
 /// schemas.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
-    let mut schemas =
-        Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
+    let mut schemas = Schemas {
+        descriptions: Descriptions::read(),
+        enums: BuiltinTypes::enums(),
+        made: Map::new(),
+        pending: Vec::new(),
+        defaults: HashMap::new(),
+    };
     for struct_type in types {
         schemas.refer(struct_type);
     }
@@ -54,6 +59,7 @@ pub fn name(struct_type: &Struct) -> String {
 
 struct Schemas {
     descriptions: Descriptions,
+    enums: HashMap<(&'static str, &'static str), Vec<&'static str>>,
     made: Map,
     /// The referenced structs that do not have a schema yet.
     pending: Vec<StructRef>,
@@ -102,6 +108,11 @@ impl Schemas {
             }
             _ => self.of_type(&field.ty),
         };
+        if let Some(values) = self.enums.get(&(struct_type.name, &*field.name)) {
+            let of_items = matches!(field.ty, Type::List(_));
+            let target = if of_items { &mut schema["items"] } else { &mut schema };
+            target["enum"] = values.iter().copied().collect();
+        }
         let mut extra = extensions(field);
         if let Some(description) = self.descriptions.of_field(struct_type.name, &field.name) {
             extra.insert("description", description.into());
@@ -309,6 +320,18 @@ mod tests {
         ] {
             check("apps/v1", "Deployment", &pointer, expected);
         }
+    }
+
+    #[test]
+    fn fields_and_list_items_have_permitted_values() {
+        let spec = "/io.k8s.api.core.v1";
+        let types = json!({"type": "string", "enum": ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]});
+        check("v1", "Service", &format!("{spec}.ServiceSpec/properties/type"), types);
+        let modes = json!(["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]);
+        let place = format!("{spec}.PersistentVolumeClaimSpec/properties/accessModes/items");
+        check("v1", "PersistentVolumeClaim", &place, json!({"type": "string", "enum": modes}));
+        let usages = "/io.k8s.api.certificates.v1.CertificateSigningRequestSpec/properties/usages/items/enum/1";
+        check("certificates.k8s.io/v1", "CertificateSigningRequest", usages, json!("cert sign"));
     }
 
     #[test]
