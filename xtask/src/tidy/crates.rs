@@ -44,7 +44,8 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 /// The tests that are separate programs, because they need a special build, or measure or change the whole process.
-const OWN_BINARIES: &[&str] = &["cpu_time", "installed_provider.rs", "loom.rs", "memory.rs", "shuttle"];
+const OWN_BINARIES: &[&str] =
+    &["allocations.rs", "cpu_time", "installed_provider.rs", "loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
     let text = |name: &str| {

@@ -32,7 +32,10 @@ pub(super) async fn read(
     }
     let mut next = async || match idle {
         None => chunk(&mut body).await,
-        Some(idle) => timers.within(idle, pin!(chunk(&mut body))).await.unwrap_or(Err(late(Phase::Idle, idle))),
+        Some(idle) => {
+            let next = timers.within(idle, pin!(chunk(&mut body))).await;
+            next.unwrap_or_else(|| Err(late(Phase::Idle, idle)))
+        }
     };
     let Some(first) = next().await? else { return Ok(Bytes::new()) };
     let Some(second) = next().await? else {
