@@ -45,6 +45,19 @@ pub(crate) enum WorkerEnd {
     Excess { index: usize },
 }
 
+/// The end of a reconciliation.
+struct Conclusion<K: Clone> {
+    is_done_or_queued: bool,
+    /// The item, unless its key was marked as done.
+    item: Option<WorkItem<K, TokioClock>>,
+}
+
+impl<K: Clone> From<bool> for Conclusion<K> {
+    fn from(is_done_or_queued: bool) -> Self {
+        Self { is_done_or_queued, item: None }
+    }
+}
+
 enum CallResult {
     Returned(Result<Action, ReconcileError>),
     Panicked(String),
@@ -65,35 +78,50 @@ const RESETS_BACKOFF: Duration = Duration::from_secs(600);
 const DELAY_WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
 impl<K: RequestKey> Worker<K> {
-    pub(crate) async fn run(mut self) -> WorkerEnd {
+    pub(crate) async fn run(self) -> WorkerEnd {
+        let (index, mut limit) = (self.index, self.limit.clone());
+        // The item of the last call, whose key is still in flight. The next `get` marks this key as done, so that both
+        // need the lock of the queue only once.
+        let mut finished: Option<WorkItem<K, TokioClock>> = None;
         while self.may_work() {
-            let index = self.index;
-            if *self.limit.borrow() <= index {
+            if *limit.borrow() <= index {
                 return WorkerEnd::Excess { index };
             }
             let item = tokio::select! {
                 biased;
-                item = self.queue.get() => item,
-                Ok(_) = self.limit.wait_for(|limit| *limit <= index) => return WorkerEnd::Excess { index },
+                item = self.next(finished.take()) => item,
+                Ok(_) = limit.wait_for(|limit| *limit <= index) => return WorkerEnd::Excess { index },
             };
             let Some(item) = item else { break };
             let (key, priority) = (item.key().clone(), item.priority());
             let in_progress = KeyInProgress::new(&self.requests, key.clone());
-            let is_done_or_queued = caught(self.process(item)).await;
-            if is_done_or_queued.unwrap_or_else(|panic| self.put_back(key, priority, &panic)) {
+            let conclusion = caught(self.process(item)).await;
+            let conclusion = conclusion.unwrap_or_else(|panic| self.put_back(key, priority, &panic).into());
+            if conclusion.is_done_or_queued {
                 in_progress.finish();
             }
-            tokio::task::coop::consume_budget().await;
+            finished = conclusion.item;
         }
         WorkerEnd::Stopped
+    }
+
+    async fn next(&self, finished: Option<WorkItem<K, TokioClock>>) -> Option<WorkItem<K, TokioClock>> {
+        if let Some(item) = finished {
+            match caught(item.next()).await {
+                Ok(next) => return next,
+                Err(panic) => {
+                    tracing::error!(controller = self.controller, panic, "panic while a key was marked as done")
+                }
+            }
+        }
+        self.queue.get().await
     }
 
     fn may_work(&self) -> bool {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Reconciles the key of an item. Returns `true` if the key is done or was queued again.
-    async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
+    async fn process(&self, item: WorkItem<K, TokioClock>) -> Conclusion<K> {
         let span =
             tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
         if !span.is_disabled()
@@ -105,7 +133,7 @@ impl<K: RequestKey> Worker<K> {
         self.reconcile(item).instrument(span).await
     }
 
-    async fn reconcile(&self, item: WorkItem<K, TokioClock>) -> bool {
+    async fn reconcile(&self, item: WorkItem<K, TokioClock>) -> Conclusion<K> {
         let _active = self.metrics.active();
         let start = Instant::now();
         // Read the system clock here, because a time computed from `start` would be wrong if a test has paused the
@@ -123,7 +151,7 @@ impl<K: RequestKey> Worker<K> {
                 Ok(ended) => ended,
                 Err(lost) => {
                     tracing::info!(%lost, "the reconciliation was dropped");
-                    return false;
+                    return false.into();
                 }
             },
         };
@@ -171,9 +199,11 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    fn conclude(&self, item: WorkItem<K, TokioClock>, ended: CallResult) -> bool {
-        match ended {
-            CallResult::Returned(Ok(action)) => self.succeed(&item, action),
+    fn conclude(&self, item: WorkItem<K, TokioClock>, ended: CallResult) -> Conclusion<K> {
+        let is_queued = match ended {
+            CallResult::Returned(Ok(action)) => {
+                return Conclusion { is_done_or_queued: self.succeed(&item, action), item: Some(item) };
+            }
             CallResult::Returned(Err(error)) => self.fail(item, &error),
             CallResult::Panicked(panic) => {
                 tracing::error!(panic, "the reconciler panicked");
@@ -183,9 +213,12 @@ impl<K: RequestKey> Worker<K> {
                 tracing::warn!(?timeout, "reconciliation timed out");
                 self.retry(item, Outcome::Timeout, None)
             }
-        }
+        };
+        is_queued.into()
     }
 
+    /// Forgets the failures of a key, and requeues it if the action has a delay. Returns `true` unless the queue was shut
+    /// down before a requeue.
     fn succeed(&self, item: &WorkItem<K, TokioClock>, action: Action) -> bool {
         self.requests.succeed(item.key());
         let requeue = AddOptions { priority: item.priority(), ..AddOptions::default() };
