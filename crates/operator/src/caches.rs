@@ -7,7 +7,9 @@ use std::sync::Arc;
 use pintle_cluster::Cluster;
 use pintle_controller::ReconcileError;
 use pintle_informer::{AddIndexError, InformerConfig, Overlay, OverlayConfig, SharedInformer};
-use pintle_meta::{ApiResource, FieldSelector, LabelSelector, Object, ObjectKey, Resource, ResourceScope, Scope};
+use pintle_meta::{
+    ApiResource, FieldSelector, LabelSelector, Metadata, Object, ObjectKey, Resource, ResourceScope, Scope,
+};
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
@@ -72,6 +74,10 @@ impl Caches {
             contains: HashMap::new(),
             owned: HashSet::new(),
         }
+    }
+
+    pub(crate) fn controller(&self) -> &str {
+        &self.controller
     }
 
     /// Returns the cache of `T`. The first call creates the cache and its informer.
@@ -153,14 +159,23 @@ fn short_name<T>() -> &'static str {
     type_name::<T>().rsplit("::").next().unwrap_or_default()
 }
 
+fn log_error(added: Result<(), AddIndexError>) {
+    match added {
+        Ok(()) | Err(AddIndexError::Exists { .. }) => {}
+        Err(error) => tracing::error!(%error, "cannot index the cached objects"),
+    }
+}
+
 impl<T: Object> Cached<T> {
     /// Indexes the objects by owner. Controllers that share an informer also share this index.
     fn index_owners(&self) {
-        let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
-        match self.informer.add_index(OWNERS, owners) {
-            Ok(()) | Err(AddIndexError::Exists { .. }) => {}
-            Err(error) => tracing::error!(%error, "cannot index objects by owner"),
-        }
+        let owners = |child: &dyn Metadata| child.owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
+        log_error(self.informer.add_metadata_index(OWNERS, owners));
+    }
+
+    /// Adds an index, or keeps the existing index with this name. Logs other errors.
+    pub(crate) fn add_index(&self, name: &str, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) {
+        log_error(self.informer.add_index(name, values));
     }
 
     pub(crate) fn owned_by(&self, uid: &str) -> Result<Vec<Arc<T>>, ReconcileError> {

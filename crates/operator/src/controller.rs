@@ -23,6 +23,7 @@ use crate::caches::{Caches, Selection};
 use crate::context::Context;
 use crate::error::OperatorError;
 use crate::reconciler::{CleanupFn, GoneFn, Reconciler};
+use crate::references::{self, EnqueueReferrers, ListFn, Reference};
 use crate::shared::Shared;
 use crate::{Result, names};
 
@@ -315,10 +316,11 @@ impl<K: Resource> ControllerBuilder<K> {
 
     /// Caches objects of type `T`. When an object of type `T` changes, the controller reconciles the keys that `map`
     /// returns for the object. For an update, `map` is called with the old object and with the new object.
-    pub fn watches<T, Keys>(self, map: impl Fn(&T) -> Keys + Send + Sync + 'static) -> Self
+    ///
+    /// If the reconciled objects contain the names of these objects, use [`references`](Self::references).
+    pub fn watches<T>(self, map: impl ListFn<T, List: IntoIterator<Item = ObjectKey>>) -> Self
     where
         T: Resource + DeserializeOwned,
-        Keys: IntoIterator<Item = ObjectKey>,
     {
         self.watches_with(EnqueueMapped::new(map))
     }
@@ -367,6 +369,65 @@ impl<K: Resource> ControllerBuilder<K> {
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
             engine.watches(&others.informer, handler)
+        }));
+        self
+    }
+
+    /// Caches objects of type `T`. When an object of type `T` changes, the controller reconciles the objects that refer to it:
+    /// `references` returns the objects of type `T` that an object of type `K` refers to. A reference is a name, or an
+    /// [`ObjectKey`] for objects in other namespaces. A name refers to an object in the namespace of the referring object,
+    /// or to a cluster-scoped object.
+    ///
+    /// The controller finds the referring objects with an index, so a change does not scan the cache. The referenced
+    /// object does not have to exist: its creation and its deletion are changes. If `K` is cluster-scoped, `T` is
+    /// namespaced, and the references are names, the manager does not start.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_operator::{Action, Context, Controller, Result};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Website {
+    ///     metadata: ObjectMeta,
+    ///     certificate: Option<String>,
+    /// }
+    /// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Secret {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
+    ///
+    /// async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
+    ///     let Some(name) = &site.certificate else { return Ok(Action::await_change()) };
+    ///     let certificate = cx.get::<Secret>(name)?;
+    ///     println!("the certificate exists: {}", certificate.is_some());
+    ///     Ok(Action::await_change())
+    /// }
+    ///
+    /// Controller::<Website>::new().references::<Secret>(|site| site.certificate.clone()).reconcile(publish);
+    /// ```
+    pub fn references<T>(mut self, references: impl ListFn<K, List: IntoIterator<Item: Reference>>) -> Self
+    where
+        T: Resource + DeserializeOwned,
+        K: DeserializeOwned,
+    {
+        if let Some(problem) = references::problem::<K, T, _>(&references) {
+            self.problem.get_or_insert(problem);
+        }
+        self.uses::<T>();
+        let number = self.steps.len();
+        self.steps.push(Box::new(move |engine, binding| {
+            let objects = binding.caches.open::<K>(binding.cluster, &binding.selection);
+            let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
+            let index = format!("pintle-operator/references/{}/{number}", binding.caches.controller());
+            engine.watches(&others.informer, EnqueueReferrers::new::<T>(&objects, &index, references))
         }));
         self
     }

@@ -96,6 +96,7 @@ mod manager;
 mod names;
 mod own_conditions;
 mod reconciler;
+mod references;
 mod rivals;
 mod serve;
 mod shared;
@@ -108,6 +109,7 @@ pub use logging::init_tracing;
 pub use manager::Manager;
 pub use pintle_controller::{Action, Cleanup, Concurrency, ReconcileError};
 pub use reconciler::{ReconcileFuture, Reconciler};
+pub use references::{ListFn, Reference};
 
 /// The result type for reconcilers and for `main`. The `?` operator converts any error to this type.
 pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;

@@ -111,7 +111,7 @@
 //! | `mgr.Add(manager.RunnableFunc(…))` | [`operator::Manager::service`]; on the leader [`leader_service`](operator::Manager::leader_service), or [`every`](operator::Manager::every) with a timer |
 //! | `cluster.New`, multicluster-runtime | [`operator::Manager::controller_in`], [`install_in`](operator::Manager::install_in) |
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`operator::Manager::run_until_signal`], [`run`](operator::Manager::run) |
-//! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile) |
+//! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`references`](operator::ControllerBuilder::references), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile) |
 //! | `WithEventFilter`, `builder.WithPredicates(predicate.…)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`]. The default ignores changes of the status |
 //! | `MaxConcurrentReconciles`, `RateLimiter`, `CacheSyncTimeout` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config). By default, a controller waits for missing kinds and clusters, and the readiness check names them |
 //! | `cache.Options.ByObject`, `DefaultNamespaces` | [`operator::ControllerBuilder::labels`], [`fields`](operator::ControllerBuilder::fields), [`labels_of`](operator::ControllerBuilder::labels_of) for other kinds, [`namespace`](operator::ControllerBuilder::namespace) |
@@ -119,7 +119,7 @@
 //! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
 //! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list), [`get_in`](operator::Context::get_in); [`get_live`](operator::Context::get_live) |
 //! | `client.Reader` | [`Reader`](pintle_cluster::Reader): [`Cluster::reader`], [`Cluster::live_reader`] |
-//! | `mgr.GetFieldIndexer().IndexField`, `client.MatchingFields` | [`add_index`](informer::SharedInformer::add_index) on the informer that the controller shares, from [`operator::Manager::cluster`] (ignore `Exists` if several controllers add the same index); [`informer::Lister::by_index`] in the mapping function |
+//! | `mgr.GetFieldIndexer().IndexField`, `client.MatchingFields` | to reconcile the objects that name a changed object: [`operator::ControllerBuilder::references`]; otherwise [`add_index`](informer::SharedInformer::add_index) on the informer that the controller shares, from [`operator::Manager::cluster`] (ignore `Exists` if several controllers add the same index); [`informer::Lister::by_index`] in the mapping function |
 //! | `controllerutil.CreateOrUpdate`, `client.Apply`, `Status().Update` | [`operator::Context::apply`], [`apply_status`](operator::Context::apply_status) |
 //! | `controllerutil.SetControllerReference` | done by [`operator::Context::apply`]; [`owner_reference`](operator::Context::owner_reference) |
 //! | `controllerutil.AddFinalizer`, `RemoveFinalizer` | [`operator::ControllerBuilder::cleanup`] |
@@ -183,6 +183,7 @@
 //! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |
 //! | `watcher(…).reflect(…)`, then `touched_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
 //! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile); a [`Manager`](operator::Manager) runs it |
+//! | `watches` with a mapper that scans a `Store` for references | [`operator::ControllerBuilder::references`] |
 //! | `watcher::Config::default().labels(…).fields(…)` for a controller | [`operator::ControllerBuilder::labels`], [`fields`](operator::ControllerBuilder::fields); for other kinds [`labels_of`](operator::ControllerBuilder::labels_of) |
 //! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with an [`operator::Context`]; to keep your own state, implement [`operator::Reconciler`] for a type |
 //! | `error_policy`, `Action::requeue` on errors | an error is retried with backoff: [`controller::ReconcileError`]; [`controller::ControllerConfig::queue`] sets the delays |

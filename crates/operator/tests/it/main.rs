@@ -10,6 +10,7 @@ mod install;
 mod lifecycle;
 mod one_name;
 mod owners;
+mod references;
 mod replicas;
 mod serve;
 #[cfg(unix)]

@@ -1,10 +1,14 @@
 //! Tests of owner references that other programs or the reconciler wrote.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pintle_controller::Trigger;
-use pintle_meta::{ObjectKey, OwnerReference, WriteOptions};
+use pintle_meta::{ObjectKey, ObjectMeta, OwnerReference, Patch, WriteOptions};
 use pintle_operator::{Action, Context, Controller};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::support::{ConfigMap, Running, Website, World, eventually, map, soon};
@@ -118,4 +122,56 @@ async fn plain_reference_to_the_owner_becomes_a_controller_reference() {
     running.stop().await.unwrap();
     let owner = OwnerReference::controller_of(&world.site("blog").await);
     assert_eq!(child.metadata.owner_references, [owner]);
+}
+
+/// A ConfigMap that counts in [`DECODED`] how often it is decoded.
+#[derive(Clone, Debug, Serialize)]
+struct CountedMap {
+    metadata: ObjectMeta,
+    data: BTreeMap<String, String>,
+    /// Makes the type so large that its objects are decoded when they are read.
+    #[serde(skip)]
+    _padding: Padding,
+}
+pintle_meta::resource!(CountedMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+#[derive(Clone, Copy, Debug)]
+struct Padding([u64; 128]);
+
+static DECODED: AtomicUsize = AtomicUsize::new(0);
+
+impl<'de> Deserialize<'de> for CountedMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED.fetch_add(1, Ordering::Relaxed);
+        let ConfigMap { metadata, data } = ConfigMap::deserialize(deserializer)?;
+        Ok(Self { metadata, data, _padding: Padding([0; 128]) })
+    }
+}
+
+/// If the test is slow, the informer may be idle for a second. An idle informer decodes the child once to check it.
+#[tokio::test]
+async fn changes_of_a_large_child_decode_nothing() {
+    const CHANGES: usize = 20;
+    let world = World::with_site("blog").await;
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let mut child = map("child", "text", "x");
+    child.metadata.owner_references.push(OwnerReference::controller_of(&world.site("blog").await));
+    maps.create(&child, &WriteOptions::default()).await.unwrap();
+    let (called, mut calls) = unbounded_channel();
+    let controller =
+        Controller::<Website>::new().owns::<CountedMap>().reconcile(move |_: Arc<Website>, _: Context<Website>| {
+            let sent = called.send(());
+            async move { Ok(sent.map(|()| Action::await_change())?) }
+        });
+    let running = Running::start(world.manager().controller(controller));
+    soon(calls.recv()).await.unwrap();
+    let decoded = DECODED.load(Ordering::Relaxed);
+    for number in 0..CHANGES {
+        let patch = Patch::Merge(json!({"data": {"number": number.to_string()}}));
+        maps.patch("child", &patch, &WriteOptions::default()).await.unwrap();
+        soon(calls.recv()).await.unwrap();
+    }
+    running.stop().await.unwrap();
+    let decoded = DECODED.load(Ordering::Relaxed) - decoded;
+    assert!(decoded < CHANGES / 2, "{decoded} decoded objects for {CHANGES} changes");
 }
