@@ -174,7 +174,7 @@ fn many(setting: &Setting) -> Sample {
         counts.into_iter().min().unwrap_or_default()
     });
     let sample = sample
-        .with("tasks beside those of connections", quietest as f64 - connections * TASKS_OF_CONNECTION)
+        .with("tasks without those of connections", quietest as f64 - connections * TASKS_OF_CONNECTION)
         .with("connections", connections);
     stop.cancel();
     runtime.block_on(run).expect("no task panicked");

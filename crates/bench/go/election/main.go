@@ -174,7 +174,7 @@ func many(how meter.Setting) meter.Sample {
 		time.Sleep(7 * time.Millisecond)
 		quietest = min(quietest, runtime.NumGoroutine()-tasks)
 	}
-	sample.Figures["tasks beside those of connections"] = float64(quietest)
+	sample.Figures["tasks without those of connections"] = float64(quietest)
 	sample.Figures["connections"] = float64(meter.Sockets() - open)
 	cancel()
 	done.Wait()
