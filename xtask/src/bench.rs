@@ -96,8 +96,8 @@ pub(crate) enum Around {
     Cluster,
     /// A new embedded API server with this number of ConfigMaps.
     Maps(usize),
-    /// A new API server for each side and run: a real server for the peer [`REAL`], and an embedded server for our
-    /// side.
+    /// A new API server for each side and run: a real server for the peer [`REAL`], a server with constant
+    /// responses for the peer [`FLOOR`], and an embedded server for our side.
     Servers,
     /// A server that always sends the same small responses.
     Rest,
@@ -123,6 +123,9 @@ impl Around {
 
 /// The peer that runs our client programs on a real kube-apiserver with etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
+
+/// The peer that runs client-go on a server that answers at once with constant bytes.
+pub(crate) const FLOOR: &str = "floor";
 
 /// A configuration of our side for a workload.
 pub(crate) struct Variant {

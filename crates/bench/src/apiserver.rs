@@ -1,6 +1,7 @@
 //! Workloads of the `apiserver` benchmark, which measure a server with Pintle's client. The programs in
 //! `go/apiserver` run the same workloads with client-go.
 
+mod floor;
 mod idle;
 mod in_process;
 mod pods;
@@ -35,6 +36,8 @@ impl Setting {
         self.processes.split(',').map(resident_of).sum()
     }
 }
+
+pub use floor::serve;
 
 type Work = fn(&Setting) -> Sample;
 

@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask bench AREA` runs the benchmarks of an area. Each program in this crate runs one workload and prints a
 //! [`Sample`] as a line of JSON. The programs in `go/` and `kube/` run the same workloads with other libraries. The
-//! programs of all libraries use the servers `load_server`, `rest_server` and `api_server`.
+//! programs of all libraries use the servers `load_server`, `rest_server`, `api_server` and
+//! `floor_server`.
 
 mod answer;
 pub mod apiserver;
@@ -20,5 +21,6 @@ pub mod queue;
 pub mod rest;
 mod stopwatch;
 pub mod store;
+mod tls;
 
 pub use meter::Sample;

@@ -3,10 +3,14 @@
 //! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions are in
 //! random order. The random seed is fixed, so the pods depend only on their number.
 
+mod protobuf;
+
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use fastrand::Rng;
+
+pub(crate) use protobuf::Protobuf;
 
 /// The JSON of the pods, formatted as list items.
 pub(crate) struct Pods {

@@ -45,7 +45,7 @@ const WORKS: &[(&str, Work)] = &[
     ("store-update-node", |setting| update(setting, 501)),
     ("store-2r1w", |setting| mixed(setting, 2, false)),
     ("store-write", |setting| mixed(setting, 0, false)),
-    ("store-write-beside-snapshots", beside_snapshots),
+    ("store-write-during-snapshots", beside_snapshots),
 ];
 
 /// Runs the workload named on the command line.
@@ -169,9 +169,9 @@ fn update(setting: &Setting, shift: usize) -> Sample {
 
 /// Measures a writer alone, and then while another thread repeatedly iterates over a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
-    let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
-    let share = beside.figures["writes/s"] / alone.figures["writes/s"];
-    beside.with("of the rate without", share)
+    let (alone, mixed_run) = (mixed(setting, 0, false), mixed(setting, 0, true));
+    let share = mixed_run.figures["writes/s"] / alone.figures["writes/s"];
+    mixed_run.with("of the rate without", share)
 }
 
 /// For three seconds, one thread moves pods to other nodes. Meanwhile, other threads get pods by key or iterate over a

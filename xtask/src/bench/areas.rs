@@ -133,11 +133,11 @@ mod tests {
         let counts: Vec<_> = areas.iter().map(|area| (area.name, area.workloads.len())).collect();
         let expected = [
             ("queue", 24),
-            ("cache", 30),
+            ("cache", 32),
             ("election", 6),
             ("rest", 10),
             ("controller", 10),
-            ("apiserver", 11),
+            ("apiserver", 12),
             ("cel", 6),
         ];
         assert_eq!(counts, expected);

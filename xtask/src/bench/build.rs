@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
 
-use super::{Area, Around, Program, REAL, Workload};
+use super::{Area, Around, FLOOR, Program, REAL, Workload};
 use crate::real_server;
 
 pub(crate) struct Built {
@@ -76,7 +76,9 @@ fn binaries(workloads: &[&Workload]) -> Vec<String> {
         Program::Rust(name) => Some(name),
         _ => None,
     });
-    let names: BTreeSet<_> = around.chain(ours).collect();
+    let peers = workloads.iter().flat_map(|workload| &workload.peers);
+    let floor = peers.filter_map(|(peer, _)| (*peer == FLOOR).then_some("floor_server"));
+    let names: BTreeSet<_> = around.chain(ours).chain(floor).collect();
     names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 

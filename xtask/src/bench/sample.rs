@@ -15,7 +15,7 @@ use super::load::LoadServer;
 use super::profile::{Profile, missed};
 use super::quota::Quota;
 use super::rows::{Counted, Row};
-use super::{Area, Around, Goal, Measure, REAL, Run, Workload};
+use super::{Area, Around, FLOOR, Goal, Measure, REAL, Run, Workload};
 use crate::flags::Bench;
 use crate::real_server::RealServer;
 
@@ -116,21 +116,22 @@ struct Surroundings {
 }
 
 enum Server {
-    Ours(LoadServer),
+    Program(LoadServer),
     Real(RealServer),
 }
 
 impl Server {
     fn start(sh: &Shell, built: &Built, side: &str) -> anyhow::Result<Self> {
-        if side != REAL {
-            return Ok(Self::Ours(LoadServer::start(built, "api_server", &[])?));
-        }
-        Ok(Self::Real(RealServer::start(sh)?))
+        Ok(match side {
+            REAL => Self::Real(RealServer::start(sh)?),
+            FLOOR => Self::Program(LoadServer::start(built, "floor_server", &[])?),
+            _ => Self::Program(LoadServer::start(built, "api_server", &[])?),
+        })
     }
 
     fn processes(&self) -> Vec<String> {
         let processes = match self {
-            Self::Ours(server) => vec![server.process()],
+            Self::Program(server) => vec![server.process()],
             Self::Real(real) => real.process_ids(),
         };
         processes.iter().map(u32::to_string).collect()
@@ -138,7 +139,7 @@ impl Server {
 
     fn args(&self) -> Vec<String> {
         let kubeconfig = match self {
-            Self::Ours(server) => server.address().to_owned(),
+            Self::Program(server) => server.address().to_owned(),
             Self::Real(real) => real.kubeconfig().display().to_string(),
         };
         vec!["--server".to_owned(), kubeconfig, "--processes".to_owned(), self.processes().join(",")]

@@ -39,7 +39,7 @@ func round(how meter.Setting, informer cache.SharedIndexInformer, n, added, befo
 		return meter.Operations(n)
 	})
 	sample.Figures["events/s"] = float64(n) / end.Sub(begin).Seconds()
-	sample.Figures["of the events told"] = 1
+	sample.Figures["share of the events delivered"] = 1
 	return sample
 }
 

@@ -30,6 +30,16 @@ func strip(object any) (any, error) {
 	return object, nil
 }
 
+// media is the content type of lists and watches.
+var media = "application/json"
+
+// inProtobuf makes the client and the load server use protobuf.
+func inProtobuf(how meter.Setting) meter.Setting {
+	media = "application/vnd.kubernetes.protobuf"
+	feed(how.Server).ask("/control/protobuf")
+	return how
+}
+
 func newInformer(how meter.Setting, kept kept, streaming bool) cache.SharedIndexInformer {
 	check(os.Setenv("KUBE_FEATURE_WatchListClient", strconv.FormatBool(streaming)))
 	client := must(rest.RESTClientFor(&rest.Config{
@@ -40,8 +50,8 @@ func newInformer(how meter.Setting, kept kept, streaming bool) cache.SharedIndex
 		ContentConfig: rest.ContentConfig{
 			GroupVersion:         &v1.SchemeGroupVersion,
 			NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
-			ContentType:          "application/json",
-			AcceptContentTypes:   "application/json",
+			ContentType:          media,
+			AcceptContentTypes:   media,
 		},
 	}))
 	request := func(options *metav1.ListOptions) *rest.Request {
@@ -129,15 +139,18 @@ func sync(how meter.Setting, kept kept, streaming bool) meter.Sample {
 	pods := feed(how.Server).stats().Pods
 	informer := newInformer(how, kept, streaming)
 	handler := count(informer, -1)
-	var synced time.Duration
+	var synced, handled time.Duration
 	sample := meter.Measure(func() meter.Tally {
+		begin := time.Now()
 		synced = start(informer, handler)
+		handled = time.Since(begin)
 		return meter.Operations(len(informer.GetStore().ListKeys()))
 	})
 	if sample.Operations != pods || handler.adds.Load() != int64(pods) {
 		panic("some pods are missing")
 	}
 	sample.Figures["s until synced"] = synced.Seconds()
+	sample.Figures["s until the handler has all"] = handled.Seconds()
 	return sample
 }
 

@@ -10,9 +10,11 @@ func main() {
 	meter.Main(map[string]func(setting) sample{
 		"sync":              func(how setting) sample { return sync(how, keepAll, false) },
 		"sync-streaming":    func(how setting) sample { return sync(how, keepAll, true) },
+		"sync-protobuf":     func(how setting) sample { return sync(inProtobuf(how), keepAll, false) },
 		"sync-stripped":     func(how setting) sample { return sync(how, strip, false) },
 		"relist":            relist,
 		"events":            func(how setting) sample { return events(how, keepAll) },
+		"events-protobuf":   func(how setting) sample { return events(inProtobuf(how), keepAll) },
 		"events-stripped":   func(how setting) sample { return events(how, strip) },
 		"events-8":          func(how setting) sample { return eventsTo(how, 8) },
 		"events-64":         func(how setting) sample { return eventsTo(how, 64) },

@@ -26,7 +26,7 @@ func due(how meter.Setting) meter.Sample {
 		q.AddAfter(key, time.Until(at))
 	}
 	time.Sleep(time.Until(at))
-	return beside(q, keys[n:], func() meter.Tally {
+	return whileHeld(q, keys[n:], func() meter.Tally {
 		takeAll(q, n)
 		return meter.Keys(n)
 	})
@@ -39,7 +39,7 @@ func grow(how meter.Setting) meter.Sample {
 	hold(q, keys[n:])
 	debug.FreeOSMemory()
 	before := meter.Resident()
-	sample := beside(q, keys[n:], func() meter.Tally {
+	sample := whileHeld(q, keys[n:], func() meter.Tally {
 		for _, key := range keys[:n] {
 			q.Add(key)
 		}
@@ -67,8 +67,8 @@ func takeAll(q workqueue.TypedInterface[string], n int) {
 	}
 }
 
-// beside measures work while another goroutine repeatedly finishes a key and sleeps.
-func beside(q workqueue.TypedInterface[string], holds []string, work func() meter.Tally) meter.Sample {
+// whileHeld measures work while another goroutine repeatedly finishes a key and sleeps.
+func whileHeld(q workqueue.TypedInterface[string], holds []string, work func() meter.Tally) meter.Sample {
 	var over atomic.Bool
 	longest := make(chan time.Duration)
 	go func() {
@@ -86,6 +86,6 @@ func beside(q workqueue.TypedInterface[string], holds []string, work func() mete
 	}()
 	sample := meter.Measure(work)
 	over.Store(true)
-	sample.Figures["us, longest done beside"] = float64(<-longest) / 1e3
+	sample.Figures["us, longest done of another thread"] = float64(<-longest) / 1e3
 	return sample
 }

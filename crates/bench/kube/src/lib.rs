@@ -171,7 +171,7 @@ impl Setting {
             });
             Tally::operations(n)
         });
-        sample.with("events/s", n as f64 / took.as_secs_f64()).with("of the events told", 1.0)
+        sample.with("events/s", n as f64 / took.as_secs_f64()).with("share of the events delivered", 1.0)
     }
 
     fn relist(&self, runtime: &Runtime) -> Sample {

@@ -35,10 +35,10 @@ pub(super) fn idle(setting: &Setting) -> Sample {
         Tally::operations(3 * writes)
     });
     sample
-        .with("us a write beside none", costs[0])
-        .with("us a write beside 100", costs[1])
-        .with("us a write beside 1,000", costs[2])
-        .with("times the cost beside none", costs[2] / costs[0])
+        .with("us a write with no watchers", costs[0])
+        .with("us a write with 100 watchers", costs[1])
+        .with("us a write with 1,000 watchers", costs[2])
+        .with("times the cost with no watchers", costs[2] / costs[0])
 }
 
 type Watch = (RestClient, pintle_restreq::RawWatch);

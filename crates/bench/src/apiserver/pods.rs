@@ -65,7 +65,7 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         let alone = quantile_ms(&mut update(&client, writes).await, 0.99);
         let stop = Arc::new(AtomicBool::new(false));
         let lists = tokio::spawn(list_until(client.clone(), stop.clone()));
-        let beside = quantile_ms(&mut update(&client, writes).await, 0.99);
+        let during = quantile_ms(&mut update(&client, writes).await, 0.99);
         stop.store(true, Ordering::Relaxed);
         lists.await.expect("the task does not panic");
         sample
@@ -73,8 +73,8 @@ fn pods(setting: &Setting, n: usize) -> Sample {
             .with("bytes of the server by byte of JSON, once listed", shown / json as f64)
             .with("ms to the first byte of a LIST", quantile_ms(&mut first, 0.5))
             .with("ms, p99 of a write alone", alone)
-            .with("ms, p99 of a write beside LISTs", beside)
-            .with("times the p99 alone", beside / alone)
+            .with("ms, p99 of a write during LISTs", during)
+            .with("times the p99 alone", during / alone)
     })
 }
 

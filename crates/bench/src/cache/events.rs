@@ -66,5 +66,5 @@ fn round<T: Kind>(
     });
     let fewest = counted.iter().map(Counted::updates).min().unwrap_or_default();
     let per_second = n as f64 / (end - begin).as_secs_f64();
-    sample.with("events/s", per_second).with("of the events told", fewest as f64 / n as f64)
+    sample.with("events/s", per_second).with("share of the events delivered", fewest as f64 / n as f64)
 }

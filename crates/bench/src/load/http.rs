@@ -4,6 +4,9 @@ use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+pub(super) const JSON: &str = "application/json";
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
 pub(super) struct Connection {
     stream: BufReader<TcpStream>,
     is_last: bool,
@@ -12,6 +15,8 @@ pub(super) struct Connection {
 pub(super) struct Request {
     pub(super) path: String,
     query: String,
+    /// Whether the client accepts protobuf.
+    pub(super) wants_protobuf: bool,
 }
 
 /// A chunked response whose headers were sent.
@@ -27,7 +32,7 @@ impl Connection {
         if self.is_last {
             return Ok(None);
         }
-        let (mut target, mut line) = (None, String::new());
+        let (mut target, mut line, mut wants_protobuf) = (None, String::new(), false);
         loop {
             line.clear();
             if self.stream.read_line(&mut line)? == 0 {
@@ -36,18 +41,21 @@ impl Connection {
             match (line.trim_end(), &target) {
                 ("", Some(_)) => break,
                 (line, None) => target = line.split(' ').nth(1).map(str::to_owned),
-                (line, Some(_)) => self.is_last = self.is_last || line.eq_ignore_ascii_case("connection: close"),
+                (line, Some(_)) => {
+                    let line = line.to_ascii_lowercase();
+                    self.is_last |= line == "connection: close";
+                    wants_protobuf |= line.starts_with("accept:") && line.contains(PROTOBUF);
+                }
             }
         }
         let target = target.unwrap_or_default();
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        Ok(Some(Request { path: path.to_owned(), query: query.to_owned() }))
+        Ok(Some(Request { path: path.to_owned(), query: query.to_owned(), wants_protobuf }))
     }
 
-    pub(super) fn answer(&self, status: u16) -> io::Result<Answer<'_>> {
+    pub(super) fn answer(&self, status: u16, media: &str) -> io::Result<Answer<'_>> {
         let mut stream = self.stream.get_ref();
-        let head =
-            format!("HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let head = format!("HTTP/1.1 {status} -\r\nContent-Type: {media}\r\nTransfer-Encoding: chunked\r\n\r\n");
         stream.write_all(head.as_bytes())?;
         Ok(Answer(stream))
     }

@@ -67,7 +67,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("CPU us, longest add", add.micros())
         .with("CPU us, longest get", get.micros())
         .with("CPU us, longest done", done.micros())
-        .with("us, longest done beside", other.micros())
+        .with("us, longest done of another thread", other.micros())
         .with("bytes left when it is empty", resident() - before)
 }
 
@@ -83,7 +83,7 @@ fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClo
     }
     clock.advance(Duration::from_secs(1));
     let (sample, other) = concurrently(held, || measure(|| calls(&queue, keys.len())));
-    sample.with("us, longest done beside", other.micros())
+    sample.with("us, longest done of another thread", other.micros())
 }
 
 /// Returns `n` keys to add, and the guards of [`HELD`] other keys that are in flight.

@@ -15,14 +15,11 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::{Instant, Interval, interval_at};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::tls;
 
 /// The listeners of the server.
 #[derive(Debug)]
@@ -46,26 +43,15 @@ const BETWEEN_EVENTS: Duration = Duration::from_secs(1);
 ///
 /// Returns an error if the server cannot create its certificate.
 pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>> {
-    let mut params = CertificateParams::new(Vec::new())?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, "pintle-bench");
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-    let key = KeyPair::generate()?;
-    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.signed_by(&key, &authority)?;
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
-    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let mut tls = builder.with_single_cert(vec![certificate.der().clone()], key)?;
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let tls = TlsAcceptor::from(Arc::new(tls));
+    let (tls, authority) = tls::acceptor()?;
     let objects = Arc::new(Objects::default());
     // Both server tasks run until the program exits. Ignore connection errors, which affect only one client.
     let plain = objects.clone();
-    drop(tokio::spawn(accept(listeners.plain, move |stream| {
+    drop(tokio::spawn(tls::accept(listeners.plain, move |stream| {
         let objects = plain.clone();
         async move { http1(stream, objects).await }
     })));
-    drop(tokio::spawn(accept(listeners.tls, move |stream| {
+    drop(tokio::spawn(tls::accept(listeners.tls, move |stream| {
         let (objects, tls) = (objects.clone(), tls.clone());
         async move {
             let Ok(stream) = tls.accept(stream).await else { return };
@@ -75,15 +61,7 @@ pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>>
             }
         }
     })));
-    Ok(authority.pem())
-}
-
-async fn accept<F: Future<Output = ()> + Send + 'static>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) {
-    while let Ok((stream, _)) = listener.accept().await {
-        if stream.set_nodelay(true).is_ok() {
-            drop(tokio::spawn(serve(stream)));
-        }
-    }
+    Ok(authority)
 }
 
 async fn http1(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, objects: Arc<Objects>) {
