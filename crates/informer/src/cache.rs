@@ -1,9 +1,9 @@
 //! An informer's store: a map of objects by key, with indices.
 
+mod commit_signal;
 mod contracts;
 mod indices;
 mod moved;
-mod noted;
 pub(crate) mod parts;
 mod undecodable;
 mod writes;
@@ -27,8 +27,8 @@ use crate::stored::{Source, Stored};
 use crate::undecodable::Undecodable;
 use crate::version;
 
+use commit_signal::CommitSignal;
 use moved::Moved;
-use noted::Noted;
 use parts::Parts;
 use writes::{Indexed, Refused, Replaced, take};
 
@@ -78,7 +78,7 @@ pub struct Cache<T> {
     /// Whether `undecodable` has entries. Code that changes this flag must hold the store's writer lock. While the flag
     /// is `false`, writers do not lock `undecodable`.
     has_undecodable: AtomicBool,
-    noted: Noted,
+    commit_signal: CommitSignal,
     moved: Moved,
     is_closed: AtomicBool,
     is_strict: bool,
@@ -104,7 +104,7 @@ impl<T: Object> Cache<T> {
             went_back: AtomicU64::new(0),
             parts: Mutex::new(parts),
             has_undecodable: AtomicBool::new(false),
-            noted: Noted::default(),
+            commit_signal: CommitSignal::default(),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
             is_strict: false,
@@ -149,10 +149,10 @@ impl<T: Object> Cache<T> {
     ///
     /// `resource_version` is the deletion's revision, or an empty string if the revision is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
-        let mut noting = self.noting();
-        let before = noting.writer.write(take(key), |current| version::advance(current, resource_version));
+        let mut guard = self.begin_commit();
+        let before = guard.writer.write(take(key), |current| version::advance(current, resource_version));
         self.note([key], []);
-        drop(noting);
+        drop(guard);
         self.moved.announce();
         before?.into_read()
     }

@@ -67,7 +67,7 @@ fn identify(object: &RawObject, outline: Option<&Outline>) -> ObjectMeta {
 /// without validating them, because an undecodable object may contain invalid JSON or invalid UTF-8.
 pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
-    struct Skim<'a> {
+    struct MetadataOnly<'a> {
         #[serde(borrow)]
         metadata: Fields<'a>,
     }
@@ -93,7 +93,7 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
             return ObjectMeta { uid, resource_version, ..ObjectMeta::new(namespace, name) };
         }
     };
-    let Ok(Skim { metadata }) = serde_json::from_slice(json) else { return ObjectMeta::default() };
+    let Ok(MetadataOnly { metadata }) = serde_json::from_slice(json) else { return ObjectMeta::default() };
     let text = |raw: Option<&RawValue>| match raw {
         None => Some(String::new()),
         Some(raw) => serde_json::from_str::<Option<String>>(raw.get()).ok().map(Option::unwrap_or_default),

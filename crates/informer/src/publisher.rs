@@ -18,7 +18,7 @@ use crate::error::IndexFailed;
 use crate::index::Index;
 use crate::namespaces::{Followed, Place};
 use crate::stored::{Found, Source, Stored};
-use crate::subscription::{Aftermath, Entry, HashedState, Notification, Queue, SubscriptionStatus, Walk};
+use crate::subscription::{DeferredDrops, Entry, HashedState, Notification, Queue, SubscriptionStatus, Walk};
 use crate::undecodable::Undecodable;
 use crate::user::User;
 use crate::version::is_older;
@@ -264,7 +264,7 @@ impl<T: Object> Publisher<T> {
     /// states. An object without an earlier decodable state is deleted. A restored state is sent only to subscribers
     /// that have not received it yet. A subscriber has not received the state if no earlier state was known to be
     /// decodable when the change was delivered. The caller must have the [turn](Self::turn).
-    pub(crate) fn mend(&self, found: Vec<Found<T>>) {
+    pub(crate) fn restore(&self, found: Vec<Found<T>>) {
         let (mut mended, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
             let Some(bad) = record.upgrade().map(Stored::Lazy) else { continue };
@@ -440,7 +440,7 @@ impl<T: Object> Publisher<T> {
 
     /// Gives a new subscriber its initial snapshot. The caller must hold the lock of `audience` until it has added the
     /// subscriber, so that no write begins in the meantime.
-    fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
+    fn admit<'a>(&self, queue: &'a Queue<T>) -> (DeferredDrops<'a, T>, Option<DeferredDrops<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 pub(crate) use self::known::DECODE_COST;
 use self::known::KnownChange;
 pub use self::newest::NewestSubscription;
-pub(crate) use self::queue::{Aftermath, HashedState, Notification, Queue};
+pub(crate) use self::queue::{DeferredDrops, HashedState, Notification, Queue};
 pub(crate) use self::walk::{Entry, Walk};
 use crate::event::ResourceEvent;
 use crate::event_object::EventObject;

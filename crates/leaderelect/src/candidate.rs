@@ -175,7 +175,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
         loop {
             let now = self.clocks.now().monotonic;
             if now >= look_at {
-                match self.patiently(self.look(now >= renew_at)).await {
+                match self.with_timeout(self.look(now >= renew_at)).await {
                     Ok(renewed) => {
                         if renewed {
                             renew_at = now + RENEWAL;
@@ -245,7 +245,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
     }
 
     /// Awaits a request, but cancels it after a timeout. A retry after the timeout may succeed over another connection.
-    async fn patiently<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    async fn with_timeout<T>(&self, request: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
         let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
         tokio::select! {
             biased;

@@ -228,7 +228,7 @@ impl<L: Lock> LeaderElector<L> {
             let mut new_leader = |identity: String| on_new_leader(&identity);
             // The work does not start if the term ends before this future is first polled.
             let work = leadership.run(Box::pin(async { on_started_leading(leadership.clone()).await }));
-            let ended = meanwhile(caught_payload(work), &mut notices, &mut new_leader).await;
+            let ended = report_leaders_during(caught_payload(work), &mut notices, &mut new_leader).await;
             let ended = ended.unwrap_or_else(|panic| resume_unwind(panic));
             let requested = stop.is_cancelled().then_some(EndReason::Cancelled).or_else(|| term.handle.drains_for());
             let end = end_of_term(ended, &leadership, requested);
@@ -240,7 +240,7 @@ impl<L: Lock> LeaderElector<L> {
                 term.handle.close(end.reason.clone()).await;
                 settle().await;
             };
-            let closed = meanwhile(close, &mut notices, &mut new_leader).await;
+            let closed = report_leaders_during(close, &mut notices, &mut new_leader).await;
             // After a panic in a callback or in the `Contest`, keep the term so that the next call to `run` waits for
             // it.
             if let Ok(Some(())) = closed {
@@ -316,7 +316,7 @@ pintle_meta::debug_struct!(LeaderElector<L: Lock> |self| { lock = self.lock.key(
 /// Awaits `work`, and reports new leaders while `work` is running. Returns `None` if the `Contest` ends before `work`,
 /// which happens only after a panic. If `new_leader` panics, drops `work` first and then returns the panic, because a
 /// second panic during unwinding would abort the process.
-async fn meanwhile<F: Future>(
+async fn report_leaders_during<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
     new_leader: &mut impl FnMut(String),
@@ -434,7 +434,7 @@ mod tests {
             pending::<()>().await
         };
         let mut new_leader = |_: String| panic!("the callback panicked");
-        let ended = caught_payload(meanwhile(work, &mut notices, &mut new_leader)).await;
+        let ended = caught_payload(report_leaders_during(work, &mut notices, &mut new_leader)).await;
         assert_eq!(ended.unwrap_err().downcast_ref::<&str>(), Some(&"the work panicked"));
     }
 }

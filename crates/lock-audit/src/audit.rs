@@ -11,7 +11,7 @@ use crate::finding::{AuditedEnd, Finding};
 
 /// Follows the writes of all contenders to a lock, and reports leadership terms and unsafe events.
 ///
-/// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::told) to the audit. The
+/// Pass the results of all [reads](Audit::read) of the lock and all events of a [watch](Audit::record_event) to the audit. The
 /// audit uses only its own clock, so wrong clocks of contenders have no effect. The audit computes a lower and an upper
 /// bound for the time of each write. The lower bound is the time at which the auditor sent the last read that did not
 /// return the written record. The upper bound is the time at which the auditor first observed the record. Without a
@@ -20,7 +20,7 @@ use crate::finding::{AuditedEnd, Finding};
 /// the watch.
 #[derive(Debug, Default)]
 pub struct Audit {
-    seen: Option<Sight>,
+    seen: Option<Observation>,
     /// Whether the watch is expected to report each version of the lock.
     is_watched: bool,
     /// Whether the last read returned a version that the watch has not reported.
@@ -57,7 +57,7 @@ pub struct AuditSummary {
 
 /// A state of the lock that the auditor has observed.
 #[derive(Debug)]
-struct Sight {
+struct Observation {
     state: Option<LockState>,
     /// The latest time at which this state was written.
     by: Duration,
@@ -116,14 +116,14 @@ impl Audit {
             self.is_watched = false;
         }
         self.last_read = Some(Read { version, sent });
-        if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
+        if self.is_watched { Vec::new() } else { self.observe(found, after, now) }
     }
 
     /// Records a watch event. `found` is `None` if the lock was deleted. Unless the event is older than the last observed
     /// version, the audit then assumes that the watch reports each version of the lock. The assumption ends with a call of
     /// [`watch_is_down`](Self::watch_is_down), or when two reads without a watch event between them return states that
     /// the watch has not reported.
-    pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
+    pub fn record_event(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
         let after = match (&self.last_read, found) {
             (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,
             (Some(Read { version: Some(version), sent }), Some(found)) => {
@@ -141,7 +141,7 @@ impl Audit {
             // audit relies on reads until they have returned the current version.
             return Vec::new();
         }
-        let findings = self.saw(found, after, now);
+        let findings = self.observe(found, after, now);
         // Set the flag only after processing the event, because the watch does not report changes before its first
         // event.
         (self.is_watched, self.is_behind) = (true, false);
@@ -170,14 +170,14 @@ impl Audit {
         }
     }
 
-    fn saw(&mut self, found: Option<&LockState>, after: Option<Duration>, now: Now) -> Vec<Finding> {
+    fn observe(&mut self, found: Option<&LockState>, after: Option<Duration>, now: Now) -> Vec<Finding> {
         if found.is_some_and(|found| found.record.holder_identity == UNKNOWN_LEADER) {
             return self.halves(found);
         }
         self.disagrees = None;
         let mut findings = Vec::new();
         let is_first = self.seen.is_none();
-        let new = Sight { state: found.cloned(), by: now.monotonic };
+        let new = Observation { state: found.cloned(), by: now.monotonic };
         if let (Some(old), Some(found)) = (&mut self.seen, found)
             && let Some(state) = &mut old.state
             && found.repeats(state)
@@ -187,12 +187,12 @@ impl Audit {
             return findings;
         }
         let old = self.seen.replace(new);
-        let old_state = old.as_ref().and_then(|sight| sight.state.as_ref());
+        let old_state = old.as_ref().and_then(|seen| seen.state.as_ref());
         let was = old_state.filter(|state| !state.record.is_vacant());
         let is = found.filter(|state| !state.record.is_vacant());
         match (was, is) {
             (Some(was), Some(is)) if was.version.uid == is.version.uid && is.record.same_term(&was.record) => {
-                let by = old.as_ref().map(|sight| sight.by);
+                let by = old.as_ref().map(|seen| seen.by);
                 self.renewed(&was.record, &is.record, after.zip(by), now, &mut findings);
             }
             (Some(was), is) => {

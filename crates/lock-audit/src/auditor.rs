@@ -115,8 +115,8 @@ impl<L: Lock> LockAuditor<L> {
                             audit.watch_is_down();
                             Vec::new()
                         }
-                        WatchMessage::Event(LockEvent::Changed(locked)) => audit.told(Some(&locked.state), now),
-                        WatchMessage::Event(LockEvent::Deleted { .. }) => audit.told(None, now),
+                        WatchMessage::Event(LockEvent::Changed(locked)) => audit.record_event(Some(&locked.state), now),
+                        WatchMessage::Event(LockEvent::Deleted { .. }) => audit.record_event(None, now),
                         WatchMessage::Event(LockEvent::MaybeChanged) => {
                             audit.watch_is_down();
                             look_at = now.monotonic;

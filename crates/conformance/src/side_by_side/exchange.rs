@@ -27,9 +27,9 @@ pub(super) async fn exchange(
     manifest: &Manifest,
     resource: &Resource,
 ) -> anyhow::Result<Vec<Step>> {
-    let mut talk = Talk { session: Session::new(server, id), done: Vec::new() };
-    talk.all(manifest, resource).await?;
-    Ok(talk.masked())
+    let mut exchanges = Exchanges { session: Session::new(server, id), done: Vec::new() };
+    exchanges.all(manifest, resource).await?;
+    Ok(exchanges.masked())
 }
 
 /// Sends GET requests and returns the steps with the responses.
@@ -38,19 +38,19 @@ pub(super) async fn exchange(
 ///
 /// Returns an error if the server does not respond to a request.
 pub(super) async fn look(server: &Arc<Server>, paths: &[String]) -> anyhow::Result<Vec<Step>> {
-    let mut talk = Talk { session: Session::new(server, "qqqqqq"), done: Vec::new() };
+    let mut exchanges = Exchanges { session: Session::new(server, "qqqqqq"), done: Vec::new() };
     for path in paths {
-        talk.send(step("look", "GET", path)).await?;
+        exchanges.send(step("look", "GET", path)).await?;
     }
-    Ok(talk.masked())
+    Ok(exchanges.masked())
 }
 
-struct Talk<'a> {
+struct Exchanges<'a> {
     session: Session<'a>,
     done: Vec<Step>,
 }
 
-impl Talk<'_> {
+impl Exchanges<'_> {
     async fn all(&mut self, manifest: &Manifest, resource: &Resource) -> anyhow::Result<()> {
         self.session.save("rv", &Json::Null);
         let body = in_own_namespace(&manifest.body, resource.namespaced);

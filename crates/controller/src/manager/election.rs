@@ -93,7 +93,7 @@ pub(super) async fn run_election(
         return Ok(());
     };
     let (terms, mut begun) = mpsc::unbounded_channel();
-    let mut contest = apart(NAME, contend(election, team.clone(), terms, stop.clone())).fuse();
+    let mut contest = isolated(NAME, contend(election, team.clone(), terms, stop.clone())).fuse();
     loop {
         let Term { leadership, mut ended } = tokio::select! {
             biased;
@@ -161,7 +161,7 @@ pub(super) type Contest = Pin<Box<dyn Future<Output = Result<(), ManagerError>> 
 /// On a multi-threaded runtime, the election runs on a separate thread and runtime. The election can then renew leases
 /// and end lost terms in time, even if reconciliations block the threads of the main runtime. On a single-threaded
 /// runtime, the election and the controllers run on the same runtime.
-pub(super) fn apart(
+pub(super) fn isolated(
     name: &'static str,
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
 ) -> Contest {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::any::AnyController;
-use super::election::{Contest, apart, failed};
+use super::election::{Contest, failed, isolated};
 use super::team::{SETTLED, Team};
 use crate::error::ManagerError;
 use crate::panic::caught;
@@ -62,10 +62,10 @@ struct Seat {
 impl ShardGroup {
     /// Runs the controllers of all shards that this replica leads, until a stop is requested. If a controller or an
     /// election fails, it requests a stop. On a multi-threaded runtime, the elections run on [a separate
-    /// thread](apart).
+    /// thread](isolated).
     pub(super) async fn run(self, team: &Team) -> Result<(), ManagerError> {
         let (terms, mut begun) = mpsc::unbounded_channel();
-        let mut contest = apart(NAME, self.sharding.contend(team.stop.token.clone(), terms)).fuse();
+        let mut contest = isolated(NAME, self.sharding.contend(team.stop.token.clone(), terms)).fuse();
         let controllers = self.controllers.into_iter();
         let seats: Vec<_> = controllers.map(|controller| Seat { controller, turn: Mutex::default() }).collect();
         let mut running: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>> = FuturesUnordered::new();

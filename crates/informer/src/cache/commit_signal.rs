@@ -17,7 +17,7 @@ use crate::sync::{Condvar, Mutex};
 /// lost. A reader increments `waiting` *before* it reads `stamp`, and a writer reads `waiting` *after* it has changed
 /// `stamp`. As a result, the reader sees the new stamp, or the writer sees the incremented `waiting`.
 #[derive(Default)]
-pub(super) struct Noted {
+pub(super) struct CommitSignal {
     stamp: AtomicU64,
     waiting: AtomicUsize,
     lock: Mutex<()>,
@@ -27,12 +27,12 @@ pub(super) struct Noted {
 /// A guard of the store's writer lock. When the guard is dropped, even during a panic, the undecodable objects of its
 /// commits are marked as recorded. Dropping the guard also drops superseded versions in the store, which can take as
 /// long as the commits themselves.
-pub(super) struct Noting<'a, T: Object> {
-    noted: &'a Noted,
+pub(super) struct CommitGuard<'a, T: Object> {
+    signal: &'a CommitSignal,
     pub(super) writer: Writer<'a, Stored<T>>,
 }
 
-impl Noted {
+impl CommitSignal {
     fn reach(&self, stamp: u64) {
         self.stamp.store(stamp, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -57,18 +57,18 @@ impl Noted {
 impl<T: Object> Cache<T> {
     /// Acquires the writer lock. Before the caller drops the guard, it must record the undecodable objects of its
     /// commits.
-    pub(super) fn noting(&self) -> Noting<'_, T> {
-        Noting { noted: &self.noted, writer: self.store.writer() }
+    pub(super) fn begin_commit(&self) -> CommitGuard<'_, T> {
+        CommitGuard { signal: &self.commit_signal, writer: self.store.writer() }
     }
 
-    pub(super) fn wait_for_notes(&self) {
-        self.noted.wait(self.store.stamp());
+    pub(super) fn wait_for_commit(&self) {
+        self.commit_signal.wait(self.store.stamp());
     }
 }
 
-impl<T: Object> Drop for Noting<'_, T> {
+impl<T: Object> Drop for CommitGuard<'_, T> {
     fn drop(&mut self) {
-        self.noted.reach(self.writer.stamp());
+        self.signal.reach(self.writer.stamp());
     }
 }
 
@@ -90,17 +90,17 @@ mod tests {
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
         let (sender, receiver) = mpsc::channel();
-        let mut noting = cache.noting();
-        noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
+        let mut guard = cache.begin_commit();
+        guard.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |current| current.push('5'));
         let read_cache = cache.clone();
         let reader = thread::spawn(move || sender.send(read_cache.undecodable().len()));
-        while cache.noted.waiting.load(Ordering::SeqCst) == 0 {
+        while cache.commit_signal.waiting.load(Ordering::SeqCst) == 0 {
             assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "the commit is not recorded yet");
             thread::yield_now();
         }
-        cache.noted.reach(noting.writer.stamp());
+        cache.commit_signal.reach(guard.writer.stamp());
         assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).expect("the reader still waits"), 0);
-        drop(noting);
+        drop(guard);
         reader.join().unwrap().unwrap();
     }
 
@@ -109,8 +109,8 @@ mod tests {
         let cache: Arc<Cache<PartialObject>> = Arc::default();
         let writing = cache.clone();
         let writes = thread::spawn(move || {
-            let mut noting = writing.noting();
-            noting.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |_| {});
+            let mut guard = writing.begin_commit();
+            guard.writer.write_all(vec![take(&ObjectKey::new("ns", "a"))], |_| {});
             panic!("expected by the test");
         });
         assert!(writes.join().is_err());

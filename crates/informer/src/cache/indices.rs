@@ -163,13 +163,13 @@ impl<T: Object> Cache<T> {
         loop {
             let indices = self.indices();
             let prepared = prepare(&indices);
-            let mut noting = self.noting();
+            let mut guard = self.begin_commit();
             // Closing the cache only removes index functions, so values that were already prepared remain valid.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.indices.read()) {
-                let committed = commit(&mut noting.writer, prepared);
+                let committed = commit(&mut guard.writer, prepared);
                 // `committed` contains the replaced objects, which may run user code when they are dropped after the
                 // lock is released.
-                drop(noting);
+                drop(guard);
                 return committed;
             }
         }

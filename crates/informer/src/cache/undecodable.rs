@@ -19,7 +19,7 @@ impl<T: Object> Cache<T> {
         // Read the objects in `found` before the recorded entries, so that no undecodable object is missed. If a commit
         // replaces an object between the two reads, the commit records an entry for this object.
         let found = self.found();
-        self.wait_for_notes();
+        self.wait_for_commit();
         if found.is_empty() {
             return self.undecodable.lock().values().cloned().collect();
         }

@@ -37,7 +37,7 @@ pub(super) struct Record {
 }
 
 #[derive(Deserialize)]
-struct Skim {
+struct MetadataOnly {
     #[serde(default)]
     metadata: ObjectMeta,
 }
@@ -48,7 +48,7 @@ const MAX_LEN: u32 = 1 << 30;
 
 impl Record {
     pub(super) fn new<T: 'static>(json: &str, has_finalizers: bool) -> serde_json::Result<Self> {
-        let Skim { mut metadata } = serde_json::from_str(json)?;
+        let MetadataOnly { mut metadata } = serde_json::from_str(json)?;
         let dictionary = Dictionary::of::<T>();
         let common = dictionary.common(&ObjectMeta {
             labels: take(&mut metadata.labels),
@@ -151,8 +151,8 @@ impl Metadata for Record {
     fn annotations(&self) -> &BTreeMap<String, String> {
         self.annotations.get_or_init(|| {
             // Parsing cannot fail, because the JSON was already parsed when the object was compressed.
-            let skim = self.json().and_then(|json| serde_json::from_str::<Skim>(&json).ok());
-            skim.map(|skim| skim.metadata.annotations).unwrap_or_default().into()
+            let partial = self.json().and_then(|json| serde_json::from_str::<MetadataOnly>(&json).ok());
+            partial.map(|partial| partial.metadata.annotations).unwrap_or_default().into()
         })
     }
 

@@ -27,7 +27,7 @@ pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallibl
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {
         source.changed.notified().await;
-        mend(publisher, source).await;
+        restore(publisher, source).await;
         if source.has_unchecked() {
             wait_until_idle(publisher, source).await;
             // Clear the flag before taking the snapshot of the check, so that each later write starts another check.
@@ -45,7 +45,7 @@ async fn wait_until_idle<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<
         tokio::select! {
             () = &mut idle => {}
             () = source.changed.notified() => {
-                mend(publisher, source).await;
+                restore(publisher, source).await;
                 continue;
             }
         }
@@ -74,14 +74,14 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
         let batch = unchecked.split_off(unchecked.len().saturating_sub(BATCH));
         let (begun, writes) = (Instant::now(), publisher.writes());
         off_the_runtime(move || batch.iter().filter_map(Weak::upgrade).for_each(|record| record.check())).await;
-        mend(publisher, source).await;
+        restore(publisher, source).await;
         if publisher.writes() != writes {
             sleep(9 * begun.elapsed()).await;
         }
     }
 }
 
-async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
+async fn restore<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
     // `source` keeps the list of detected objects until `forget_found` is called. Only the task of the informer calls
     // `forget_found`.
     let found = source.found();
@@ -90,7 +90,7 @@ async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>)
         let turn = publisher.turn().await;
         let publisher = publisher.clone();
         off_the_runtime(move || {
-            publisher.mend(found);
+            publisher.restore(found);
             drop(turn);
         })
         .await;

@@ -90,10 +90,10 @@ struct Done<T> {
     undelivered: Vec<Stored<T>>,
 }
 
-/// Dropping an `Aftermath` drops objects that the queue no longer needs and wakes the subscriber. Both actions may run
-/// user code, so drop an `Aftermath` only while the thread holds none of this crate's locks.
+/// Dropping a `DeferredDrops` drops objects that the queue no longer needs and wakes the subscriber. Both actions may run
+/// user code, so drop a `DeferredDrops` only while the thread holds none of this crate's locks.
 #[must_use = "dropping it runs user code, so drop it without locks"]
-pub(crate) struct Aftermath<'a, T> {
+pub(crate) struct DeferredDrops<'a, T> {
     queue: &'a Queue<T>,
     done: Done<T>,
     waker: Option<Waker>,
@@ -148,7 +148,7 @@ impl<T: Object> Queue<T> {
 
     /// Adds initial objects that have not been delivered before. The queue delivers them after earlier initial objects
     /// and before all changes.
-    pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
+    pub(crate) fn begin(&self, walk: Walk<T>) -> DeferredDrops<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
                 state.done.walks.push(walk);
@@ -193,11 +193,11 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    pub(crate) fn upstream_synced(&self) -> Aftermath<'_, T> {
+    pub(crate) fn upstream_synced(&self) -> DeferredDrops<'_, T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    pub(crate) fn close(&self) -> Aftermath<'_, T> {
+    pub(crate) fn close(&self) -> DeferredDrops<'_, T> {
         self.change(|state| state.is_closed = true)
     }
 
@@ -299,7 +299,7 @@ impl<T: Object> Queue<T> {
         (popped, has_ended)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<T>)) -> Aftermath<'_, T> {
+    fn change(&self, change: impl FnOnce(&mut State<T>)) -> DeferredDrops<'_, T> {
         let mut state = self.state.lock();
         if state.is_gone {
             return self.leave(state, None);
@@ -314,14 +314,14 @@ impl<T: Object> Queue<T> {
         self.leave(state, waker)
     }
 
-    fn leave(&self, mut state: MutexGuard<'_, State<T>>, waker: Option<Waker>) -> Aftermath<'_, T> {
+    fn leave(&self, mut state: MutexGuard<'_, State<T>>, waker: Option<Waker>) -> DeferredDrops<'_, T> {
         state.take_read_pages();
         let (done, has_synced) = (std::mem::take(&mut state.done), state.has_synced());
-        Aftermath { queue: self, done, waker, has_synced }
+        DeferredDrops { queue: self, done, waker, has_synced }
     }
 }
 
-impl<T> Drop for Aftermath<'_, T> {
+impl<T> Drop for DeferredDrops<'_, T> {
     fn drop(&mut self) {
         drop(std::mem::take(&mut self.done));
         if self.has_synced {

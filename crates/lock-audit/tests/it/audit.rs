@@ -60,7 +60,7 @@ impl Bench {
     fn change(&mut self, state: Option<LockState>) {
         self.state = state;
         if self.watched {
-            self.findings.extend(self.audit.told(self.state.as_ref(), at(self.now)));
+            self.findings.extend(self.audit.record_event(self.state.as_ref(), at(self.now)));
         }
     }
 
