@@ -131,12 +131,9 @@ struct CountedMap {
     data: BTreeMap<String, String>,
     /// Makes the type so large that its objects are decoded when they are read.
     #[serde(skip)]
-    _padding: Padding,
+    _padding: [u64; 128],
 }
 pintle_meta::resource!(CountedMap, "v1", "ConfigMap", "configmaps", Namespaced);
-
-#[derive(Clone, Copy, Debug)]
-struct Padding([u64; 128]);
 
 static DECODED: AtomicUsize = AtomicUsize::new(0);
 
@@ -144,7 +141,7 @@ impl<'de> Deserialize<'de> for CountedMap {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         DECODED.fetch_add(1, Ordering::Relaxed);
         let ConfigMap { metadata, data } = ConfigMap::deserialize(deserializer)?;
-        Ok(Self { metadata, data, _padding: Padding([0; 128]) })
+        Ok(Self { metadata, data, _padding: [0; 128] })
     }
 }
 
