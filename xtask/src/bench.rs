@@ -127,7 +127,7 @@ pub(crate) const REAL: &str = "kube-apiserver";
 /// The peer that runs client-go on a server that answers at once with constant bytes.
 pub(crate) const FLOOR: &str = "floor";
 
-/// A configuration of our side for a workload.
+/// A program of Pintle for a workload, such as an informer with or without compression.
 pub(crate) struct Variant {
     /// The difference to the first variant, or an empty string for the first variant.
     pub(crate) name: &'static str,

@@ -159,7 +159,8 @@ impl<K: RequestKey> Controller<K> {
     /// Returns an error if:
     ///
     /// - a source cannot sync, has ended or has panicked,
-    /// - the [queue setup](ControllerConfig::queue) or the queue's order has panicked,
+    /// - user code of the queue has panicked: the [setup](ControllerConfig::queue), or an
+    ///   [`Order`](pintle_workqueue::Order),
     /// - a worker has panicked outside of a reconciliation,
     /// - the controller did not stop within the timeout,
     /// - the controller is already running, or

@@ -223,7 +223,8 @@ impl<A> Finalizer<A> {
     /// [support finalizers](pintle_meta::Metadata::supports_finalizers). Returns
     /// [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended before a write. Returns
     /// errors from `apply`, from `cleanup` and from the requests. A conflict error means that `object` was
-    /// outdated. After a conflict, the controller retries the key, and the metrics count no error.
+    /// outdated. After a conflict, the controller retries the key. The metrics do not count a conflict as
+    /// an error.
     ///
     /// # Cancel safety
     ///

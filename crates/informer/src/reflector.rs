@@ -77,10 +77,10 @@ const RESTORE_ANSWERS: u32 = 3;
 /// The restored server accepts a watch at the last known revision, but sends no event until it has reached this
 /// revision. To detect a restore, the reflector lists if a watch delivers a revision below the revision at which the
 /// watch was opened. The reflector also lists after at least two consecutive silent watches that lasted for at least
-/// one minute in total. A watch is silent if it ends without an event or bookmark. Watches of unchanged resources are
-/// also silent if the server sends no bookmarks. Each list that was caused by silent watches doubles the minimum
-/// silence, up to two hours. A bookmark resets the minimum silence to one minute. If the server reaches the last known
-/// revision before the reflector lists, the reflector does not notice the restore.
+/// the *silence limit* in total. This limit is one minute at first. A watch is silent if it ends without an event or
+/// bookmark. Watches of unchanged resources are also silent if the server sends no bookmarks. Each list that was caused
+/// by silent watches doubles the silence limit, up to two hours. A bookmark resets the silence limit to one minute. If
+/// the server reaches the last known revision before the reflector lists, the reflector does not notice the restore.
 ///
 /// The revision of the outputs never decreases, except after a restore. A list after a restore does not contain objects
 /// that were created after the backup. A recreated object has a different uid than the previous object.

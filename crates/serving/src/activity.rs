@@ -1,5 +1,5 @@
-//! Closes the connections of slow clients, with the same timeouts as kube-apiserver. If kube-apiserver has no timeout
-//! for a phase of a request, this module uses the timeout of another phase.
+//! Closes the connections of slow clients. The timeouts for headers and idle connections are those of kube-apiserver.
+//! kube-apiserver has no timeout for the other phases of a request, so this module reuses these timeouts for them.
 
 use std::io;
 use std::pin::Pin;

@@ -364,7 +364,7 @@ impl VersionedStore {
         self.tables.get(resource).map_or(0, ChangeLog::floor).max(self.compacted)
     }
 
-    /// Adds a change to the log, and drops the oldest changes to keep the limits of the log.
+    /// Adds a change to the log, and drops the oldest changes if the log exceeds its limits.
     fn record(&mut self, change: StoreChange) -> Arc<StoreChange> {
         let (history, now) = (self.history, change.at);
         let recorded = self.change_table(&change.resource().clone(), |table| {

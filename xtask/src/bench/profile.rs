@@ -17,7 +17,7 @@ pub(crate) struct Profile {
     parts: Vec<(String, f64, Vec<String>)>,
 }
 
-/// The smallest share of a part in a table, in percent.
+/// Parts with a smaller share of the samples, in percent, are omitted from the table.
 const SMALLEST: f64 = 2.0;
 
 /// The maximum number of functions listed for each part.

@@ -50,8 +50,8 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Validates the schemas, subresources, columns and selectable fields. Validates data that is the same in all versions
-/// only once.
+/// Validates the schemas, subresources, columns and selectable fields. If all versions have
+/// the same value, the value is validated only once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let is_same_in_all_versions =

@@ -1,4 +1,4 @@
-//! Validates an autoscaler, with the field names of v2 in errors.
+//! Validates an autoscaler. Errors contain the field names of version v2.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;

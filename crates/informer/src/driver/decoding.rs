@@ -132,8 +132,8 @@ where
         true
     }
 
-    /// Returns `true` if the collected items may be decoded on the current thread: they are few, and no earlier batch
-    /// is being decoded.
+    /// Returns `true` if the collected items may be decoded on the current thread. The current thread decodes only small
+    /// batches, and only while no earlier batch is being decoded.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little

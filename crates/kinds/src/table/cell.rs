@@ -107,7 +107,7 @@ impl Cell {
         })
     }
 
-    /// Returns an object's cell from this source.
+    /// Returns the value of this column for an object. `now` is the time to which an age refers.
     pub fn of(self, object: &Json, now: Timestamp) -> Json {
         let number = |pointer| object.integer(pointer).unwrap_or(0);
         match self {

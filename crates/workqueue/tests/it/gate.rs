@@ -26,7 +26,7 @@ pub(crate) struct Bar {
     leave: Receiver<()>,
 }
 
-/// An order that blocks when a test pushes the gate key.
+/// An [`Order`] whose `push` blocks for the gate key.
 #[derive(Debug)]
 struct Gated<K> {
     order: Box<dyn Order<K>>,
