@@ -208,8 +208,13 @@ pub(crate) fn unreadable(line: &Arc<RequestLine>, cause: impl Into<BoxError>) ->
     ApiError { request: Some(line.clone()), ..ApiError::decode(cause) }
 }
 
+/// The maximum size of the body in an error, in bytes.
+pub(crate) const MAX_ERROR_BODY: usize = 64 << 10;
+
 /// Returns the error for a response that contains a failure. `body` is the beginning of the response body.
 pub(crate) fn rejected(line: &Arc<RequestLine>, status: Box<Status>, headers: &HeaderMap, body: Bytes) -> ApiError {
+    // Errors are cloned and kept, so an error does not keep a large body.
+    let body = if body.len() > MAX_ERROR_BODY { Bytes::copy_from_slice(&body[..MAX_ERROR_BODY]) } else { body };
     let response = ResponseInfo { audit_id: audit_id(headers), flow: flow(headers), body };
     ApiError { response: Some(Arc::new(response)), ..failed(line, ErrorKind::Status(status)) }
 }

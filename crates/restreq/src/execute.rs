@@ -23,7 +23,7 @@ use self::reading::{read, read_some};
 use self::retrying::{Answer, Retrying};
 use crate::auth::Login;
 use crate::backoff::ServerBackoff;
-use crate::error::{AuthError, InvalidRequest, Phase, failed, late, of_failure, rejected, unreadable};
+use crate::error::{AuthError, InvalidRequest, MAX_ERROR_BODY, Phase, failed, late, of_failure, rejected, unreadable};
 use crate::list::ListStream;
 use crate::metrics::Timer;
 use crate::request::Request;
@@ -65,7 +65,6 @@ impl Mode {
     }
 }
 
-const MAX_ERROR_BODY: usize = 64 << 10;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of headers that the client adds: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
