@@ -22,6 +22,9 @@ pub struct Failure {
     /// Whether the server must call a webhook before it can process the request. The server does not send this failure
     /// to clients.
     pub waits: bool,
+    /// Whether an admission webhook has denied the request. The webhook chooses the reason of its denial, so the reason
+    /// does not describe the stored object.
+    pub is_denial: bool,
 }
 
 /// The result of processing a request, or of one step of the processing.
@@ -39,7 +42,7 @@ impl Failure {
             details: None,
             code,
         };
-        Self { status: Box::new(status), text: None, early: false, waits: false }
+        Self { status: Box::new(status), text: None, early: false, waits: false, is_denial: false }
     }
 
     /// Creates a failure with a reason but without details.
@@ -215,12 +218,14 @@ impl Failure {
         self.status.code
     }
 
+    /// Returns `true` if the request conflicts with the stored object. A denial of a webhook is not a conflict.
     pub fn is_conflict(&self) -> bool {
-        self.status.reason == Some(Reason::Conflict)
+        self.status.reason == Some(Reason::Conflict) && !self.is_denial
     }
 
+    /// Returns `true` if the object does not exist. A denial of a webhook does not mean that the object is missing.
     pub fn is_not_found(&self) -> bool {
-        self.status.reason == Some(Reason::NotFound)
+        self.status.reason == Some(Reason::NotFound) && !self.is_denial
     }
 
     /// Returns the retry delay for the client in seconds, if the failure has one.

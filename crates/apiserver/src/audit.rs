@@ -134,11 +134,6 @@ impl ServerAudit {
         self.only(|record| record.committed.is_some())
     }
 
-    /// Keeps only the requests of the user with this name.
-    pub fn by_user(self, name: &str) -> Self {
-        self.only(|record| record.user == name)
-    }
-
     /// Keeps only the requests whose `User-Agent` begins with `prefix`.
     pub fn by_user_agent(self, prefix: &str) -> Self {
         self.only(|record| record.user_agent.starts_with(prefix))

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers, ServerSnapshot, check_manifests};
+use tokio::time::Instant;
 
 /// A Kubernetes API server in a single process that needs no installation and stores no data on disk.
 #[derive(Debug, Parser)]
@@ -164,14 +165,15 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         ..ApiServerConfig::default()
     };
     let server = ApiServer::start(config).await?;
+    let deadline = Instant::now() + SETTLE_LIMIT;
     if let Some(snapshot) = snapshot {
         server.restore(&snapshot);
-        settle(&server).await;
+        settle(&server, deadline).await;
     }
     for path in &arguments.crd {
         server.load_path(path)?;
     }
-    settle(&server).await;
+    settle(&server, deadline).await;
     for path in &arguments.load {
         server.load_path(path)?;
     }
@@ -198,8 +200,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Waits until the controllers have processed the loaded objects. Continues after [`SETTLE_LIMIT`], because a slow webhook
 /// in a snapshot can review many deletions.
-async fn settle(server: &ApiServer) {
-    if tokio::time::timeout(SETTLE_LIMIT, server.settle()).await.is_err() {
+async fn settle(server: &ApiServer, deadline: Instant) {
+    if tokio::time::timeout_at(deadline, server.settle()).await.is_err() {
         tracing::warn!("the controllers have not processed all loaded objects yet; an admission webhook may be slow");
     }
 }

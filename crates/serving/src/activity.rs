@@ -1,5 +1,5 @@
-//! Closes the connections of slow clients. The timeouts for headers and idle connections are those of kube-apiserver.
-//! kube-apiserver has no timeout for the other phases of a request, so this module reuses these timeouts for them.
+//! Closes the connections of slow clients. The timeouts for headers and idle connections are the same as in
+//! kube-apiserver. kube-apiserver has no timeout for the other phases of a request, so this module reuses these timeouts.
 
 use std::io;
 use std::pin::Pin;

@@ -36,7 +36,7 @@ use self::deleted::DeletedOwners;
 use self::owners::{OwnerState, owner_state};
 use self::release::{drop_finalizer, drop_references, has_finalizer, unblock};
 use super::backoff::Backoff;
-use super::reviews::Reviews;
+use super::reviews::{MAX_IN_FLIGHT, Reviews};
 use super::{Controller, all};
 use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
 
@@ -231,7 +231,10 @@ impl Collector {
         };
         let waits =
             new.is_deleting() && (has_finalizer(new, ORPHAN_FINALIZER) || has_finalizer(new, FOREGROUND_FINALIZER));
-        if waits || !after.is_empty() {
+        // A failed object waits for its retry, unless the change can affect the collection.
+        let is_other_change = self.failed.contains(at)
+            && old.is_some_and(|old| old_references == new_references && old.is_deleting() == new.is_deleting());
+        if (waits || !after.is_empty()) && !is_other_change {
             self.enqueue(at.clone());
         }
         if let Some(old) = old
@@ -264,6 +267,7 @@ impl Collector {
             return Ok(Processed::Done);
         };
         let Some(by) = self.reviews.requester(registry, &at) else { return Ok(Processed::Done) };
+        let kind = registry.with_conversions(&kind, &by).unwrap_or(kind);
         match self.process(registry, &kind, at.clone(), &by, observed).await {
             Err(failure) if self.reviews.call(registry, at, by, &failure) => Ok(Processed::Done),
             outcome => outcome,
@@ -315,22 +319,27 @@ impl Collector {
         owner: &Stored,
         by: &Requester,
     ) -> Outcome<()> {
-        let (mut outcome, mut has_unserved) = (Ok(()), false);
+        let (mut outcome, mut has_unserved, mut waiting) = (Ok(()), false, Vec::new());
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let kind = kind_of_store(&self.kinds, &resource);
             has_unserved |= kind.is_none();
             let Some(kind) = kind else { continue };
-            let target = RequestTarget::new(kind.clone(), &dependent.namespace(), &dependent.name());
+            let kind = registry.with_conversions(kind, by).unwrap_or_else(|_| kind.clone());
+            let target = RequestTarget::new(kind, &dependent.namespace(), &dependent.name());
             // Continue with the other dependents if the write of one dependent fails.
             offload::work_on(dependent.weight()).await;
             let is_of_owner = |reference: &Json| reference.text("/uid") == owner.uid();
             match drop_references(registry, &target, &dependent.uid(), &is_of_owner, by) {
-                Err(failure) if failure.is_waiting() => return Err(failure),
+                Err(failure) if failure.is_waiting() => waiting.push(failure),
                 result => outcome = outcome.and(result),
+            }
+            // Webhooks review several dependents at the same time.
+            if waiting.len() >= MAX_IN_FLIGHT {
+                break;
             }
             tokio::task::yield_now().await;
         }
-        outcome?;
+        waiting.pop().map_or(outcome, Err)?;
         if has_unserved {
             self.unserved.insert((target.resource_key(), target.key().into()));
             return Ok(());
@@ -438,6 +447,7 @@ impl Collector {
             resource_version: Some(object.revision().to_string()),
             ..DeleteOptions::default()
         };
+        registry.prepare_webhooks(by);
         match registry.delete(target, &options, by) {
             Err(failure) if failure.is_conflict() => Ok(Processed::TooEarly),
             Err(failure) if !failure.is_not_found() => Err(failure),

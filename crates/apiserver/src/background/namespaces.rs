@@ -218,6 +218,8 @@ async fn empty(registry: &Arc<Registry>, namespace: &Stored, by: &Requester) -> 
 
 /// Deletes a namespace's objects of one kind. Like a `deletecollection` request, stops at the first failure.
 async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stored, by: &Requester) -> Outcome<()> {
+    // If the address of the conversion webhook is unknown, webhooks review the stored objects.
+    let kind = &registry.with_conversions(kind, by).unwrap_or_else(|_| kind.clone());
     let requested = RequestTarget::new(kind.clone(), &namespace.name(), "");
     let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
     for object in contents(registry, kind, &namespace.name()) {
@@ -227,6 +229,8 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
         if !object.is_deleting() {
             offload::work_on(object.weight()).await;
             let target = RequestTarget::new(kind.clone(), &namespace.name(), &object.name());
+            // A client can register a webhook between two deletions.
+            registry.prepare_webhooks(by);
             match registry.delete_admitted(&target, &requested, &options, by) {
                 Err(failure) if !failure.is_not_found() => return Err(failure),
                 _ => tokio::task::yield_now().await,

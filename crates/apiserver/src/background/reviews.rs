@@ -16,7 +16,7 @@ use crate::registry::Registry;
 
 /// The maximum number of objects whose reviews are in flight at the same time. kube-controller-manager also has 20
 /// workers that collect garbage.
-const MAX_IN_FLIGHT: usize = 20;
+pub(super) const MAX_IN_FLIGHT: usize = 20;
 
 /// The reviews that the writes of a controller are waiting for. Each key identifies an object that the controller
 /// processes.

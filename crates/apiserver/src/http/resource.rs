@@ -26,7 +26,11 @@ pub(super) async fn serve(
     verb: Option<Verb>,
     request_body: RequestBody,
 ) -> Outcome<Reply> {
-    let target = with_conversions(registry, call, route(registry, call, path)?);
+    let mut target = route(registry, call, path)?;
+    match registry.with_conversions(&target.kind, &call.requester) {
+        Ok(kind) => target.kind = kind,
+        Err(warning) => call.warnings.push(warning),
+    }
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.costs.validation = target.kind.strategy.schema_weight();
     // A CONNECT request, such as `exec`, can have the method GET, but admission webhooks treat it like a POST request.
@@ -79,26 +83,6 @@ pub(super) async fn serve(
         (Some(Verb::Get), _) => subresource::get(registry, call, &target),
         _ => Err(Failure::method_not_allowed()),
     }
-}
-
-/// Returns a target that records the required webhook conversions in `call`, if the kind has a conversion webhook.
-fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTarget) -> RequestTarget {
-    // A plan does not call webhooks, because the webhooks belong to the live cluster.
-    if registry.db.is_mirror() {
-        return target;
-    }
-    let Some(client) = target.kind.strategy.conversion_webhook() else { return target };
-    if let Some(service) = registry.unknown_service(client) {
-        let plural = target.kind.resource();
-        call.warnings.push(format!(
-            "the conversion webhook of {plural} was not called: the Service {service} has no address in ApiServerConfig::services"
-        ));
-        return target;
-    }
-    if let Some(strategy) = target.kind.strategy.with_conversions(call.requester.allow_webhooks()) {
-        target.kind = Arc::new(Kind { strategy, ..Kind::clone(&target.kind) });
-    }
-    target
 }
 
 /// Responds to a proxy request with an error, because there are no backends. The response is a redirect if the path is

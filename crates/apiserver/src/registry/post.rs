@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::WriteOptions;
@@ -42,7 +43,8 @@ impl Registry {
         }
         admission_chain::admit(self, &mut attributes_of(target, &mut sent, by))?;
         let user = &by.requester().user;
-        let context = self.context(user);
+        // Each attempt must complete the same object, because a different object needs another review.
+        let context = Context { now: by.requester().now(|| self.clock.now()), ..self.context(user) };
         post_handler.check(&context, target, &sent)?;
         post_handler.complete(&context, target, &mut sent)?;
         admission_chain::validate(self, &attributes_of(target, &mut sent, by))?;

@@ -58,6 +58,22 @@ impl Registry {
         (!service.is_empty() && !is_known()).then_some(service)
     }
 
+    /// If the kind has a conversion webhook, returns a copy of the kind that records the required conversions in `by`. Returns
+    /// a warning if the address of the webhook is unknown.
+    pub(crate) fn with_conversions(&self, kind: &Arc<Kind>, by: &Requester) -> Result<Arc<Kind>, String> {
+        let client = kind.strategy.conversion_webhook();
+        if let Some(service) = client.and_then(|client| self.unknown_service(client)) {
+            let (plural, config) = (kind.resource(), "ApiServerConfig::services");
+            return Err(format!(
+                "the conversion webhook of {plural} was not called: the Service {service} has no address in {config}"
+            ));
+        }
+        // A plan does not call webhooks, because the webhooks belong to the live cluster.
+        let is_wanted = client.is_some() && !self.db.is_mirror();
+        let strategy = is_wanted.then(|| kind.strategy.with_conversions(by.allow_webhooks())).flatten();
+        Ok(strategy.map_or_else(|| kind.clone(), |strategy| Arc::new(Kind { strategy, ..Kind::clone(kind) })))
+    }
+
     /// Calls `attempt` until no webhook responses are missing. Between two attempts, calls the webhooks whose responses
     /// are missing. Admission webhooks that are registered between two attempts apply to the next attempt.
     ///

@@ -1,5 +1,9 @@
 //! Tests of the objects that webhooks receive for connect requests and for POST requests that store no object.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
@@ -189,4 +193,22 @@ async fn validating_webhook_sees_the_completed_token_request() {
     assert_eq!((&seen["spec"], seen["metadata"].text("/name")), (&made["spec"], "a"));
     assert_eq!(seen["spec"]["audiences"], json!(["https://kubernetes.default.svc"]));
     assert_eq!(seen["status"], json!({"token": "", "expirationTimestamp": null}));
+}
+
+/// The clock advances during each review, so the time of a later attempt differs.
+#[tokio::test]
+async fn slow_webhook_reviews_a_token_request_once() {
+    let server = Arc::new(server().await);
+    let (clock, calls) = (Arc::downgrade(&server), AtomicU64::new(0));
+    let respond = move |_: &Json| {
+        let seconds = 2 * calls.fetch_add(1, Ordering::SeqCst) + 2;
+        if let Some(server) = clock.upgrade() {
+            server.set_clock_ahead(Duration::from_secs(seconds));
+        }
+        json!({"allowed": true})
+    };
+    let webhook = Webhook::start(&["127.0.0.1"], respond).await;
+    review_all(&server, VALIDATING, &webhook).await;
+    create(&server, &format!("{ACCOUNTS}/a/token"), json!({"spec": {}})).await;
+    assert_eq!(webhook.requests().len(), 1);
 }

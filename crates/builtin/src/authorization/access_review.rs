@@ -36,6 +36,11 @@ impl PostHandler for AccessReview {
         if !errors.is_empty() {
             return Err(Failure::invalid_named("authorization.k8s.io", "", "", errors));
         }
+        // A mutating webhook can change the namespace of the review.
+        if target.kind.is_namespaced() && metadata::namespace(sent) != target.namespace {
+            let why = format!("spec.resourceAttributes.namespace must match namespace: {}", target.namespace);
+            return Err(Failure::bad_request(why));
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::ring::default_provider;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -15,7 +15,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 /// Returns the TLS configuration for a webhook whose certificate an authority in the PEM bundle has issued. If the
 /// bundle is empty, the client trusts the authorities of the operating system.
 pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     if ca_bundle.is_empty() {
         let builder = builder.with_platform_verifier().map_err(|error| error.to_string())?;
@@ -27,10 +27,15 @@ pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     }
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(listed.iter().cloned());
-    let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
     let authorities = authorities.build().map_err(|error| format!("unable to load root certificates: {error}"))?;
     let verifier = Arc::new(BundleVerifier { authorities, listed });
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
+}
+
+/// Returns the crypto provider that the program has installed as the default, or else ring.
+fn provider() -> Arc<CryptoProvider> {
+    CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(ring::default_provider()))
 }
 
 /// Accepts certificates from the authorities in the bundle. Like Go, also accepts a server certificate that is itself

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Requester;
-use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_json::Json;
 use pintle_kinds::RequestTarget;
 use pintle_kinds::writer::Writer;
@@ -80,8 +79,8 @@ fn patch(
         let live = live.filter(|live| metadata::uid(live) == uid);
         live.map(changed).ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))
     };
-    if target.kind.strategy.with_conversions(&WebhookCalls::default()).is_some() {
-        // Change the stored form of the object, because the collector does not call conversion webhooks.
+    if target.kind.strategy.conversion_webhook().is_some() && target.kind.strategy.conversion().is_none() {
+        // Change the stored form of the object, because the address of the conversion webhook is unknown.
         let change = |object: &mut Json| {
             if metadata::uid(object) != uid {
                 return Err(Failure::not_found(&target.kind.resource(), &target.name));
@@ -94,6 +93,7 @@ fn patch(
             _ => Ok(()),
         };
     }
+    registry.prepare_webhooks(by);
     let options = options();
     let manager = Writer::new(&options, COLLECTOR, now_text(registry, by)).with_requester(by.clone());
     match registry.update(target, &UpdateSource::Patch(&make), &manager) {

@@ -167,6 +167,7 @@ fn tolerate(webhook: &AdmissionWebhook, why: &str) -> Outcome<()> {
 
 fn denied(name: &str, status: Option<Status>) -> Failure {
     let mut failure = Failure::plain(400, format!("admission webhook {} denied the request", quoted(name)));
+    failure.is_denial = true;
     let Some(mut status) = status else {
         failure.status.message += " without explanation";
         return failure;
