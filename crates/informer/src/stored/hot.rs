@@ -47,15 +47,15 @@ impl<T> Hot<T> {
             };
             if is_within_limit {
                 ring.records.push_back((weak, bytes));
-                done.push((record, Cooled::Held));
+                done.push((record, Eviction::Held));
                 continue;
             }
-            let cooled = if record.was_read.swap(false, Ordering::Relaxed) { Cooled::Held } else { record.cool() };
-            match cooled {
-                Cooled::Held => ring.records.push_back((weak, bytes)),
-                Cooled::Object(_) | Cooled::Nothing => ring.bytes -= bytes,
+            let eviction = if record.was_read.swap(false, Ordering::Relaxed) { Eviction::Held } else { record.evict() };
+            match eviction {
+                Eviction::Held => ring.records.push_back((weak, bytes)),
+                Eviction::Object(_) | Eviction::Nothing => ring.bytes -= bytes,
             }
-            done.push((record, cooled));
+            done.push((record, eviction));
         }
         drop(ring);
         drop(done);
@@ -65,20 +65,20 @@ impl<T> Hot<T> {
 impl<T> Record<T> {
     /// Removes the decoded object from the record, if no reader uses it. The caller must drop the returned object
     /// without holding locks.
-    fn cool(&self) -> Cooled<T> {
+    fn evict(&self) -> Eviction<T> {
         let mut slot = self.slot.lock();
         match &*slot {
             Slot::Ready(object) if Arc::strong_count(object) == 1 => match replace(&mut *slot, Slot::Empty) {
-                Slot::Ready(object) => Cooled::Object(object),
-                Slot::Empty | Slot::Busy => Cooled::Nothing,
+                Slot::Ready(object) => Eviction::Object(object),
+                Slot::Empty | Slot::Busy => Eviction::Nothing,
             },
-            Slot::Ready(_) => Cooled::Held,
-            Slot::Empty | Slot::Busy => Cooled::Nothing,
+            Slot::Ready(_) => Eviction::Held,
+            Slot::Empty | Slot::Busy => Eviction::Nothing,
         }
     }
 }
 
-enum Cooled<T> {
+enum Eviction<T> {
     Object(#[expect(dead_code, reason = "the caller only drops it")] CatchDrop<T>),
     Held,
     Nothing,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::data::Record;
-use super::record::Begun;
+use super::record::ReadStart;
 
 /// Keeps the decoded object of a record in memory. A lease is created if an object is decoded only to check whether it
 /// can be decoded, for example before an event is delivered. When the lease is dropped, the decoded object is also
@@ -20,8 +20,8 @@ impl<T> Record<T> {
     /// until it is dropped. Returns `None` if the object is already decoded, or if it cannot be decoded.
     pub(super) fn lend(self: &Arc<Self>) -> Option<Lease<T>> {
         match self.begin_read() {
-            Begun::Ready(_) | Begun::Unreadable => None,
-            Begun::Empty => self.fill(false).map(|_| Lease { record: self.clone() }),
+            ReadStart::Ready(_) | ReadStart::Unreadable => None,
+            ReadStart::Empty => self.fill(false).map(|_| Lease { record: self.clone() }),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum HeadText {
     Unescaped(String),
 }
 
-pub(super) enum Begun<T> {
+pub(super) enum ReadStart<T> {
     Ready(CatchDrop<T>),
     /// The object is not decoded, and the slot for the decoded object is reserved for this thread.
     Empty,
@@ -87,9 +87,9 @@ impl<T> Record<T> {
 
     pub(super) fn object(self: &Arc<Self>) -> Option<CatchDrop<T>> {
         match self.begin_read() {
-            Begun::Ready(object) => Some(object),
-            Begun::Unreadable => None,
-            Begun::Empty => {
+            ReadStart::Ready(object) => Some(object),
+            ReadStart::Unreadable => None,
+            ReadStart::Empty => {
                 let object = self.fill(true)?;
                 self.source.hot.admit(self, self.json().len());
                 Some(object)
@@ -116,20 +116,20 @@ impl<T> Record<T> {
 
     /// Returns the decoded object. If the object is not decoded yet but may be decodable, this method reserves the slot
     /// for the decoded object. The caller must then call [`fill`](Self::fill).
-    pub(super) fn begin_read(&self) -> Begun<T> {
+    pub(super) fn begin_read(&self) -> ReadStart<T> {
         let mut slot = self.slot.lock();
         loop {
             match &*slot {
                 Slot::Ready(object) => {
                     self.was_read.store(true, Ordering::Relaxed);
-                    return Begun::Ready(object.clone());
+                    return ReadStart::Ready(object.clone());
                 }
-                Slot::Busy if IS_DECODING.get() => return Begun::Unreadable,
+                Slot::Busy if IS_DECODING.get() => return ReadStart::Unreadable,
                 Slot::Busy => slot = self.decoded.wait(slot).unwrap_or_else(PoisonError::into_inner),
-                Slot::Empty if self.is_bad() => return Begun::Unreadable,
+                Slot::Empty if self.is_bad() => return ReadStart::Unreadable,
                 Slot::Empty => {
                     *slot = Slot::Busy;
-                    return Begun::Empty;
+                    return ReadStart::Empty;
                 }
             }
         }
