@@ -307,7 +307,10 @@ mod tests {
                     "x-kubernetes-patch-strategy": "merge",
                 }),
             ),
-            (format!("{core}.ContainerPort/properties/protocol"), json!({"type": "string", "default": "TCP"})),
+            (
+                format!("{core}.ContainerPort/properties/protocol"),
+                json!({"type": "string", "default": "TCP", "enum": ["SCTP", "TCP", "UDP"]}),
+            ),
             (
                 format!("{core}.PodSpec/properties/nodeSelector"),
                 json!({"type": "object", "additionalProperties": {"type": "string"}, "x-kubernetes-map-type": "atomic"}),
