@@ -79,10 +79,18 @@ const DELAY_WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
 impl<K: RequestKey> Worker<K> {
     pub(crate) async fn run(self) -> WorkerEnd {
+        // The item of the last call, whose key is still in flight. `next` marks this key as done and gets the next key,
+        // and takes the lock of the queue only once.
+        let mut finished = None;
+        let end = self.work(&mut finished).await;
+        if let Err(panic) = catch(|| drop(finished)) {
+            self.log_panic_of_done(&panic);
+        }
+        end
+    }
+
+    async fn work(&self, finished: &mut Option<WorkItem<K, TokioClock>>) -> WorkerEnd {
         let (index, mut limit) = (self.index, self.limit.clone());
-        // The item of the last call, whose key is still in flight. The next `get` marks this key as done, so that both
-        // need the lock of the queue only once.
-        let mut finished: Option<WorkItem<K, TokioClock>> = None;
         while self.may_work() {
             if *limit.borrow() <= index {
                 return WorkerEnd::Excess { index };
@@ -100,21 +108,25 @@ impl<K: RequestKey> Worker<K> {
             if conclusion.is_done_or_queued {
                 in_progress.finish();
             }
-            finished = conclusion.item;
+            *finished = conclusion.item;
         }
         WorkerEnd::Stopped
     }
 
+    /// Marks the key of `finished` as done, and waits for the next key.
     async fn next(&self, finished: Option<WorkItem<K, TokioClock>>) -> Option<WorkItem<K, TokioClock>> {
         if let Some(item) = finished {
             match caught(item.next()).await {
                 Ok(next) => return next,
-                Err(panic) => {
-                    tracing::error!(controller = self.controller, panic, "panic while a key was marked as done")
-                }
+                Err(panic) => self.log_panic_of_done(&panic),
             }
         }
         self.queue.get().await
+    }
+
+    /// Logs a panic of user code that the queue called, such as the metrics provider. The key is done.
+    fn log_panic_of_done(&self, panic: &str) {
+        tracing::error!(controller = self.controller, panic, "panic while a key was marked as done");
     }
 
     fn may_work(&self) -> bool {
