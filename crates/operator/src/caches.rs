@@ -76,10 +76,6 @@ impl Caches {
         }
     }
 
-    pub(crate) fn controller(&self) -> &str {
-        &self.controller
-    }
-
     /// Returns the cache of `T`. The first call creates the cache and its informer.
     pub(crate) fn open<T: Resource + DeserializeOwned>(
         &mut self,

@@ -382,6 +382,9 @@ impl<K: Resource> ControllerBuilder<K> {
     /// object does not have to exist: its creation and its deletion are changes. If `K` is cluster-scoped, `T` is
     /// namespaced, and the references are names, the manager does not start.
     ///
+    /// If `references` panics for an object, the panic is logged and counted, and changes of `T` do not reconcile this
+    /// object.
+    ///
     /// # Examples
     ///
     /// ```
@@ -422,12 +425,10 @@ impl<K: Resource> ControllerBuilder<K> {
             self.problem.get_or_insert(problem);
         }
         self.uses::<T>();
-        let number = self.steps.len();
         self.steps.push(Box::new(move |engine, binding| {
             let objects = binding.caches.open::<K>(binding.cluster, &binding.selection);
             let others = binding.caches.open::<T>(binding.cluster, &binding.selection.others());
-            let index = format!("pintle-operator/references/{}/{number}", binding.caches.controller());
-            engine.watches(&others.informer, EnqueueReferrers::new::<T>(&objects, &index, references))
+            engine.watches(&others.informer, EnqueueReferrers::new::<T>(&objects, references))
         }));
         self
     }

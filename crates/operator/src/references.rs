@@ -1,5 +1,7 @@
 //! References from the reconciled object to objects of other kinds.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pintle_controller::Handler;
 use pintle_informer::{ResourceEvent, SharedInformer, UnknownIndex};
 use pintle_meta::{Object, ObjectKey, Resource, ResourceScope, Scope};
@@ -82,10 +84,9 @@ pub(crate) struct EnqueueReferrers<K: Object> {
 }
 
 impl<K: Resource> EnqueueReferrers<K> {
-    /// Adds an index named `index` that finds the objects of type `K` by their references to objects of type `T`.
+    /// Adds an index that finds the objects of type `K` by their references to objects of type `T`.
     pub(crate) fn new<T: Resource>(
         referrers: &Cached<K>,
-        index: &str,
         references: impl ListFn<K, List: IntoIterator<Item: Reference>>,
     ) -> Self {
         let keys = move |object: &K| {
@@ -95,8 +96,11 @@ impl<K: Resource> EnqueueReferrers<K> {
             };
             references(object).into_iter().map(|reference| reference.key(namespace).to_string()).collect::<Vec<_>>()
         };
-        referrers.add_index(index, keys);
-        Self { referrers: referrers.informer.clone(), index: index.into() }
+        // Controllers share informers, so each function needs an index with its own name.
+        static INDICES: AtomicU64 = AtomicU64::new(0);
+        let index = format!("pintle-operator/references/{}", INDICES.fetch_add(1, Ordering::Relaxed));
+        referrers.add_index(&index, keys);
+        Self { referrers: referrers.informer.clone(), index }
     }
 }
 

@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for CountedMap {
 
 /// If the test is slow, the informer may be idle for a second. An idle informer decodes the child once to check it.
 #[tokio::test]
-async fn changes_of_a_large_child_decode_nothing() {
+async fn large_child_is_not_decoded_at_each_change() {
     const CHANGES: usize = 20;
     let world = World::with_site("blog").await;
     let maps = world.cluster.namespaced::<ConfigMap>("default");
