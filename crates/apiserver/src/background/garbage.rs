@@ -229,12 +229,12 @@ impl Collector {
             self.unserved.remove(at);
             return;
         };
-        let waits =
-            new.is_deleting() && (has_finalizer(new, ORPHAN_FINALIZER) || has_finalizer(new, FOREGROUND_FINALIZER));
-        // A failed object waits for its retry, unless the change can affect the collection.
-        let is_other_change = self.failed.contains(at)
-            && old.is_some_and(|old| old_references == new_references && old.is_deleting() == new.is_deleting());
-        if (waits || !after.is_empty()) && !is_other_change {
+        let finalizers = [ORPHAN_FINALIZER, FOREGROUND_FINALIZER];
+        let waits = |object: &Stored| object.is_deleting() && finalizers.iter().any(|name| has_finalizer(object, name));
+        let relevant = |object: &Stored| (object.owner_references(), object.is_deleting(), waits(object));
+        // After a failure, a change that does not concern the collector does not shorten the delay of the retry.
+        let awaits_retry = self.failed.contains(at) && old.is_some_and(|old| relevant(old) == relevant(new));
+        if (waits(new) || !after.is_empty()) && !awaits_retry {
             self.enqueue(at.clone());
         }
         if let Some(old) = old
@@ -333,7 +333,7 @@ impl Collector {
                 Err(failure) if failure.is_waiting() => waiting.push(failure),
                 result => outcome = outcome.and(result),
             }
-            // Webhooks review several dependents at the same time.
+            // Stop at the limit, because the webhooks review all waiting dependents at the same time.
             if waiting.len() >= MAX_IN_FLIGHT {
                 break;
             }

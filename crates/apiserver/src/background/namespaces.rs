@@ -8,6 +8,7 @@ use std::time::Duration;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::{metadata, set_condition};
 use pintle_apimachinery::request::options::DeleteOptions;
+use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_apimachinery::request::{Requester, Subresource, Verb};
 use pintle_builtin::NAMESPACES;
 use pintle_json::{Json, json};
@@ -233,8 +234,9 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &Stor
             registry.prepare_webhooks(by);
             match registry.delete_admitted(&target, &requested, &options, by) {
                 Err(failure) if !failure.is_not_found() => return Err(failure),
-                _ => tokio::task::yield_now().await,
+                _ => by.webhooks().into_iter().for_each(WebhookCalls::forget_conversions),
             }
+            tokio::task::yield_now().await;
         }
     }
     Ok(())

@@ -63,10 +63,8 @@ impl Registry {
     pub(crate) fn with_conversions(&self, kind: &Arc<Kind>, by: &Requester) -> Result<Arc<Kind>, String> {
         let client = kind.strategy.conversion_webhook();
         if let Some(service) = client.and_then(|client| self.unknown_service(client)) {
-            let (plural, config) = (kind.resource(), "ApiServerConfig::services");
-            return Err(format!(
-                "the conversion webhook of {plural} was not called: the Service {service} has no address in {config}"
-            ));
+            let what = format!("the conversion webhook of {} was not called", kind.resource());
+            return Err(format!("{what}: the Service {service} has no address in ApiServerConfig::services"));
         }
         // A plan does not call webhooks, because the webhooks belong to the live cluster.
         let is_wanted = client.is_some() && !self.db.is_mirror();

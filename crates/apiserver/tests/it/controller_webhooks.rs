@@ -268,3 +268,41 @@ async fn webhook_reviews_converted_objects_of_controllers() {
         "the deletion is retried"
     );
 }
+
+#[tokio::test]
+async fn webhook_registered_during_a_deletion_reviews_the_rest() {
+    const OBJECTS: usize = 1_000;
+    let (server, (webhook, _)) = (server().await, denying_webhook().await);
+    create_namespace(&server, "large", &[]).await;
+    let maps = "/api/v1/namespaces/large/configmaps";
+    for number in 0..OBJECTS {
+        post(&server, maps, json!({"metadata": {"name": format!("map-{number}")}})).await;
+    }
+    assert_eq!(delete(&server, "/api/v1/namespaces/large").await.code, 200);
+    let count = async || get(&server, maps).await.body.list("/items").count();
+    assert!(eventually(PATIENCE, async || count().await < OBJECTS).await);
+    review(&server, &webhook, "", &["configmaps"], "DELETE").await;
+    server.settle().await;
+    assert!(count().await > 0);
+}
+
+#[tokio::test]
+async fn webhooks_review_several_dependents_at_the_same_time() {
+    let gate = Arc::new(Semaphore::new(0));
+    let webhook = Webhook::start_with_gate(&["127.0.0.1"], gate.clone(), |_| json!({"allowed": true})).await;
+    let server = server().await;
+    let owner = post(&server, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await;
+    let mut reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"});
+    reference.set("uid", owner["metadata"]["uid"].clone());
+    for number in 0..30 {
+        let metadata = json!({"name": format!("secret-{number}"), "ownerReferences": [reference.clone()]});
+        post(&server, "/api/v1/namespaces/default/secrets", json!({"metadata": metadata})).await;
+    }
+    review(&server, &webhook, "", &["secrets"], "UPDATE").await;
+    let path = format!("{CONFIG_MAPS}/owner");
+    assert_eq!(delete(&server, &format!("{path}?propagationPolicy=Orphan")).await.code, 200);
+    assert!(eventually(PATIENCE, async || webhook.requests().len() == 20).await, "{}", webhook.requests().len());
+    gate.add_permits(Semaphore::MAX_PERMITS / 2);
+    assert!(eventually(PATIENCE, async || !exists(&server, &path).await).await);
+    assert_eq!(webhook.requests().len(), 30);
+}

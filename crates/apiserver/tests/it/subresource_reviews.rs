@@ -212,3 +212,19 @@ async fn slow_webhook_reviews_a_token_request_once() {
     create(&server, &format!("{ACCOUNTS}/a/token"), json!({"spec": {}})).await;
     assert_eq!(webhook.requests().len(), 1);
 }
+
+#[tokio::test]
+async fn webhook_cannot_move_a_local_access_review() {
+    let set = ["/metadata/namespace", "/spec/resourceAttributes/namespace"]
+        .map(|path| json!({"op": "add", "path": path, "value": "other"}));
+    let set: Json = set.into_iter().collect();
+    let webhook = Webhook::start(&["127.0.0.1"], move |_| patched(&set)).await;
+    let server = server().await;
+    review_all(&server, MUTATING, &webhook).await;
+    let attributes = json!({"namespace": "default", "verb": "get", "resource": "pods"});
+    let path = format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews");
+    let review = json!({"spec": {"user": "u", "resourceAttributes": attributes}});
+    let answer = call(&server, Method::POST, &path, review).await;
+    let message = "spec.resourceAttributes.namespace must match namespace: default";
+    assert_eq!((answer.code, answer.body.text("/message")), (400, message));
+}
