@@ -278,3 +278,17 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     }
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_keeps_only_the_beginning_of_a_large_body() {
+        let line = Arc::new(RequestLine { method: "GET".into(), url: "http://localhost/".into() });
+        for (size, expected) in [(100, 100), (MAX_ERROR_BODY, MAX_ERROR_BODY), (MAX_ERROR_BODY + 1, MAX_ERROR_BODY)] {
+            let error = rejected(&line, Box::default(), &HeaderMap::new(), vec![b'x'; size].into());
+            assert_eq!(error.response.map(|response| response.body.len()), Some(expected));
+        }
+    }
+}
