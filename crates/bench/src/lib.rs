@@ -9,6 +9,7 @@ mod answer;
 pub mod apiserver;
 pub mod cache;
 pub mod cel;
+mod constant_server;
 pub mod controller;
 pub mod election;
 mod feed;
@@ -23,4 +24,5 @@ mod stopwatch;
 pub mod store;
 mod tls;
 
+pub use constant_server::publish;
 pub use meter::Sample;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `GET /api/v1/pods` | the list in chunks; pages of `limit` pods unless `resourceVersion=0` |
 //! | `GET /api/v1/pods?watch=true` | the events ordered by `/control/events`; `sendInitialEvents=true` sends all pods first |
-//! | either of them with `Accept: application/vnd.kubernetes.protobuf` | the complete list or the events in protobuf, after `/control/protobuf` |
+//! | a list or a watch with `Accept: application/vnd.kubernetes.protobuf` | after `/control/protobuf`, the complete list or the events in protobuf |
 //! | `GET /control/protobuf` | encodes the pods in protobuf, so that later responses only send bytes |
 //! | `GET /control/stats` | the number of pods and watches, and the time of the last list request |
 //! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list stays the same |
@@ -77,14 +77,14 @@ impl Server {
             match (&*request.path, protobuf) {
                 ("/api/v1/pods", Some(protobuf)) if is_watch => {
                     let answer = connection.answer(200, &format!("{PROTOBUF};stream=watch"))?;
-                    self.watch(&request, Pieces::Protobuf(protobuf), answer)?;
+                    self.watch(&request, Encoding::Protobuf(protobuf), answer)?;
                 }
                 ("/api/v1/pods", Some(protobuf)) => {
                     self.listed();
                     send(protobuf.list(), connection.answer(200, PROTOBUF)?)?;
                 }
                 ("/api/v1/pods", None) if is_watch => {
-                    self.watch(&request, Pieces::Json, connection.answer(200, JSON)?)?;
+                    self.watch(&request, Encoding::Json, connection.answer(200, JSON)?)?;
                 }
                 ("/api/v1/pods", None) => self.list(&request, connection.answer(200, JSON)?)?,
                 ("/control/stats", _) => {
@@ -148,13 +148,13 @@ impl Server {
         answer.end()
     }
 
-    fn watch(&self, request: &Request, pieces: Pieces<'_>, mut answer: Answer<'_>) -> io::Result<()> {
+    fn watch(&self, request: &Request, encoding: Encoding<'_>, mut answer: Answer<'_>) -> io::Result<()> {
         let (mut known, _) = *self.order.lock();
         if request.value("sendInitialEvents") == Some("true") {
             self.initial_events(&mut answer)?;
         }
         self.watches.fetch_add(1, Ordering::AcqRel);
-        let ended = self.obey(&mut known, pieces, &mut answer);
+        let ended = self.obey(&mut known, encoding, &mut answer);
         self.watches.fetch_sub(1, Ordering::AcqRel);
         ended
     }
@@ -170,7 +170,7 @@ impl Server {
     }
 
     /// Executes the orders from control requests on a watch, until the watch expires or the client disconnects.
-    fn obey(&self, known: &mut u64, pieces: Pieces<'_>, answer: &mut Answer<'_>) -> io::Result<()> {
+    fn obey(&self, known: &mut u64, encoding: Encoding<'_>, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {
             let order = self.order.lock();
@@ -188,9 +188,9 @@ impl Server {
                     let pods = self.pods.read();
                     let event = |i: u64| ((i * 7919 % pods.len() as u64) as usize, Some(pods.version() + 1 + i));
                     let events = (first..first + n).map(event);
-                    put_events(events, answer, |pod, version, buffer| match pieces {
-                        Pieces::Json => put_json(&pods, "MODIFIED", pod, version, buffer),
-                        Pieces::Protobuf(protobuf) => protobuf.put_update(pod, version, buffer),
+                    put_events(events, answer, |pod, version, buffer| match encoding {
+                        Encoding::Json => put_json(&pods, "MODIFIED", pod, version, buffer),
+                        Encoding::Protobuf(protobuf) => protobuf.put_update(pod, version, buffer),
                     })?;
                 }
                 Order::Expire => {
@@ -211,7 +211,7 @@ impl Server {
 
 /// The encoding of the events of a watch.
 #[derive(Clone, Copy)]
-enum Pieces<'a> {
+enum Encoding<'a> {
     Json,
     Protobuf(&'a Protobuf),
 }

@@ -3,13 +3,12 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::stream;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -17,8 +16,9 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pintle_meta::__private::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use crate::constant_server::Answer;
 use crate::tls;
 
 /// The ConfigMap that an API server stores for a create of the load.
@@ -97,9 +97,9 @@ impl Floor {
                 (StatusCode::OK, Answer::constant(NAMESPACE))
             }
             _ if path.ends_with("/configmaps") && query.contains("watch=true") => {
-                let (sender, events) = unbounded_channel();
+                let (sender, mut events) = unbounded_channel();
                 self.namespace.lock().watches.push(sender);
-                (StatusCode::OK, Answer::Watch(events))
+                (StatusCode::OK, Answer::Events(Box::pin(stream::poll_fn(move |cx| events.poll_recv(cx)))))
             }
             _ if path.ends_with("/configmaps") && query.contains("limit=1") => {
                 (StatusCode::OK, Answer::Whole(Some(list(1))))
@@ -128,38 +128,4 @@ fn list(items: usize) -> Bytes {
     Bytes::from(format!(
         r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"1234"}},"items":[{items}]}}"#
     ))
-}
-
-enum Answer {
-    Whole(Option<Bytes>),
-    Watch(UnboundedReceiver<Bytes>),
-}
-
-impl Answer {
-    fn constant(text: &'static str) -> Self {
-        Self::Whole(Some(Bytes::from_static(text.as_bytes())))
-    }
-}
-
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut *self {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Watch(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Watch(_) => SizeHint::default(),
-        }
-    }
 }

@@ -2,14 +2,13 @@
 //! second.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use futures_util::stream;
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -17,8 +16,9 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::time::{Instant, Interval, interval_at};
+use tokio::time::{Instant, interval_at};
 
+use crate::constant_server::Answer;
 use crate::tls;
 
 /// The listeners of the server.
@@ -86,7 +86,7 @@ impl Objects {
         let watches = |query: &str| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"));
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let answer = match path {
-            "/api/v1/namespaces/default/configmaps/small" => Answer::Whole(Some(Bytes::from_static(SMALL.as_bytes()))),
+            "/api/v1/namespaces/default/configmaps/small" => Answer::constant(SMALL),
             "/api/v1/namespaces/default/configmaps" if watches(query) => self.watch(),
             _ => Answer::Whole(None),
         };
@@ -105,37 +105,7 @@ impl Objects {
         let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
         let first = Instant::now() + Duration::from_millis(place);
         let event = Bytes::from(format!("{{\"type\":\"MODIFIED\",\"object\":{SMALL}}}\n"));
-        Answer::Events { event, timer: interval_at(first, BETWEEN_EVENTS) }
-    }
-}
-
-enum Answer {
-    Whole(Option<Bytes>),
-    Events { event: Bytes, timer: Interval },
-}
-
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut *self {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Events { event, timer } => {
-                ready!(timer.poll_tick(cx));
-                Poll::Ready(Some(Ok(Frame::data(event.clone()))))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Events { .. } => SizeHint::default(),
-        }
+        let mut timer = interval_at(first, BETWEEN_EVENTS);
+        Answer::Events(Box::pin(stream::poll_fn(move |cx| timer.poll_tick(cx).map(|_| Some(event.clone())))))
     }
 }
