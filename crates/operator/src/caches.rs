@@ -169,7 +169,7 @@ impl<T: Object> Cached<T> {
         log_error(self.informer.add_metadata_index(OWNERS, owners));
     }
 
-    /// Adds an index, or keeps the existing index with this name. Logs other errors.
+    /// Adds an index with a new name. Logs an error, for example if `values` panics for a cached object.
     pub(crate) fn add_index(&self, name: &str, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) {
         log_error(self.informer.add_index(name, values));
     }

@@ -96,7 +96,8 @@ impl<K: Resource> EnqueueReferrers<K> {
             };
             references(object).into_iter().map(|reference| reference.key(namespace).to_string()).collect::<Vec<_>>()
         };
-        // Controllers share informers, so each function needs an index with its own name.
+        // Controllers share informers, so each function needs an index with its own name. The index stays until the
+        // informer is dropped.
         static INDICES: AtomicU64 = AtomicU64::new(0);
         let index = format!("pintle-operator/references/{}", INDICES.fetch_add(1, Ordering::Relaxed));
         referrers.add_index(&index, keys);

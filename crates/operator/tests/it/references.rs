@@ -136,3 +136,19 @@ async fn cluster_scoped_object_needs_the_namespace_of_the_reference() {
         Controller::<Node>::new().references::<ConfigMap>(|node| [ObjectKey::new("kube-system", &node.metadata.name)]);
     Running::start(world.manager().controller(by_key.reconcile(nothing()))).stop().await.unwrap();
 }
+
+/// Both managers have the same cluster, so they share the informers.
+#[tokio::test]
+async fn controllers_with_one_name_have_separate_references() {
+    let world = two_sites().await;
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    for name in ["first", "second"] {
+        let builder = Controller::<Website>::new()
+            .references::<ConfigMap>(move |site| Some(format!("{name}-of-{}", site.metadata.name)));
+        let (running, mut reconciled) = run(&world, builder);
+        first_reconciliations(&mut reconciled).await;
+        maps.create(&map(&format!("{name}-of-blog"), "a", "b"), &WriteOptions::default()).await.unwrap();
+        assert_eq!(soon(reconciled.recv()).await.unwrap(), "blog", "{name}");
+        running.stop().await.unwrap();
+    }
+}
