@@ -137,10 +137,11 @@ async fn cluster_scoped_object_needs_the_namespace_of_the_reference() {
     Running::start(world.manager().controller(by_key.reconcile(nothing()))).stop().await.unwrap();
 }
 
-/// Both managers have the same cluster, so they share the informers.
+/// Both controllers use the same informer, because the test keeps it.
 #[tokio::test]
 async fn controllers_with_one_name_have_separate_references() {
     let world = two_sites().await;
+    let _kept = world.cluster.informer::<Website>();
     let maps = world.cluster.namespaced::<ConfigMap>("default");
     for name in ["first", "second"] {
         let builder = Controller::<Website>::new()
